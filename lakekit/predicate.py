@@ -100,13 +100,13 @@ def negate(predicate: Predicate) -> Predicate:
     return TRUE
 
 
-def columns(predicate: Predicate) -> Iterator[str]:
+def iter_columns(predicate: Predicate) -> Iterator[str]:
     """Yield every column mentioned, with repeats."""
     if isinstance(predicate, Leaf):
         yield predicate.column
         return
     for part in predicate.parts:
-        yield from columns(part)
+        yield from iter_columns(part)
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:

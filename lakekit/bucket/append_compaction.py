@@ -392,7 +392,7 @@ def pick_clustering_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, fu
 
 def _has_same_columns(ctx: TableContext, file: DataFileMeta) -> bool:
     """Return whether a file was written under a schema with the clustering columns of today."""
-    before = TableOptions.parse(schemas.read(ctx, file.schema_id).options)
+    before = TableOptions.parse(schemas.read_schema(ctx, file.schema_id).options)
     return before.clustering_columns == ctx.options.clustering_columns
 
 

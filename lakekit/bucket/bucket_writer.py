@@ -24,9 +24,9 @@ import polars as pl
 
 from lakekit.bucket import sort_order, write_buffer as flushing
 from lakekit.bucket.append_compaction import AppendBucket, ClusteredBucket, uses_clustering
-from lakekit.bucket.compaction import CompactionJob, compact
+from lakekit.bucket.compaction import CompactionJob, compact_unit
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
-from lakekit.bucket.lookup import LookupLevels, lookup
+from lakekit.bucket.lookup import LookupLevels, look_up_rows
 from lakekit.bucket.merge_read import record_expiration
 from lakekit.bucket.restore import check_buckets
 from lakekit.bucket.write_buffer import SpillFile, WriteBuffer
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class RecordingLookup:
-    """The older rows as a compaction looks them up (`lookup.PreviousRows`).
+    """The older rows as a compaction looks them up (`look_up_rows.PreviousRows`).
 
     `deleted_positions` collects the positions of the rows found by file name, for deletion vectors.
     """
@@ -68,7 +68,7 @@ class RecordingLookup:
     deleted_positions: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
 
     def __call__(self, keys: pl.DataFrame) -> pl.DataFrame:
-        result = lookup(self.lookup_levels, keys, self.columns)
+        result = look_up_rows(self.lookup_levels, keys, self.columns)
         for name, positions in result.positions.items():
             self.deleted_positions.setdefault(name, []).append(positions)
         return result.rows.drop(LEVEL) if self.columns else keys.clear()
@@ -104,7 +104,7 @@ class MergeTree:
         bucket_id: tuple[bytes, int],
         restored: RestoredBucket,
         names: FileNames,
-        rule: MergeSpec,
+        spec: MergeSpec,
         *,
         replaces: bool,
     ) -> MergeTree:
@@ -115,7 +115,7 @@ class MergeTree:
             partition=partition,
             bucket=bucket_number,
             names=names,
-            spec=rule,
+            spec=spec,
             restored_bucket=restored,
             ignores_existing=replaces,
         )
@@ -177,12 +177,14 @@ class MergeTree:
         if unit is None:
             return None
         recorder = RecordingLookup(lookup_levels=self._lookup_levels(unit), columns=self._lookup_columns())
-        result = compact(self._compaction_job(recorder, flushed), unit)
+        result = compact_unit(self._compaction_job(recorder, flushed), unit)
         self._levels = self.levels.with_changes(result.before, result.after)
         if unit.is_full:
             self.last_full_compaction_ms = self.ctx.runtime.now_ms()
         if self.vectors is not None:
-            self.vectors.mark({name: np.concatenate(parts) for name, parts in recorder.deleted_positions.items()})
+            self.vectors.add_positions(
+                {name: np.concatenate(parts) for name, parts in recorder.deleted_positions.items()}
+            )
             self.vectors.remove_files(result.rewritten_names)
         return result
 
@@ -506,7 +508,7 @@ class BucketWriter:
             self._postponed = not self.ctx.options.write_only
         vectors = None if self._tree is None else self._tree.vectors
         if vectors is not None:
-            new, old = vectors.write()
+            new, old = vectors.write_if_changed()
             if new:
                 vectors.delete_files(self._increment.index)
                 self._increment.replaced_indexes = self._increment.replaced_indexes or old

@@ -105,7 +105,7 @@ class CompactResult:
     rewritten_names: frozenset[str] = frozenset()
 
 
-def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
+def compact_unit(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """Compact the files of a unit.
 
     Raises what reading and writing files raise, `Corrupt`, and what the merge engine refuses; then nothing has changed.
@@ -146,21 +146,21 @@ def with_strict_reads(ctx: TableContext) -> TableContext:
     return ctx.with_options(overrides) if overrides else ctx
 
 
-def _compact_sections(work: _CompactionRun) -> None:
+def _compact_sections(run: _CompactionRun) -> None:
     """Compact the sections in key order: move big files that overlap no other, rewrite the ones between them.
 
     Neighbouring sections that are rewritten are written together.
     """
-    options = work.job.ctx.options
+    options = run.job.ctx.options
     pending: list[_KeyRange] = []
-    for section in _split_by_key_range(work.job, work.unit.files):
+    for section in _split_by_key_range(run.job, run.unit.files):
         if len(section.files) > 1 or is_small_file(section.files[0], options):
             pending.append(section)
             continue
-        work.finish(pending)
+        run.finish(pending)
         pending = []
-        work.upgrade(section)
-    work.finish(pending)
+        run.upgrade(section)
+    run.finish(pending)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,19 +317,19 @@ class _CompactionRun:
                 yield _drop_deletes(self._read_versions(piece, levelled=False), drops=drops)
         self._write_changelog(waiting)
 
-    def _read_and_look_up(self, piece: MergeTask) -> pl.DataFrame:
+    def _read_and_look_up(self, task: MergeTask) -> pl.DataFrame:
         """Return all rows of a slice, after looking up the keys of level 0.
 
         The keys of files that were just written are in memory; with them the levels of the rows need not be read.
         """
-        level0_keys = [self.job.flushed_keys.get(file.name) for file in piece.files if file.level == 0]
+        level0_keys = [self.job.flushed_keys.get(file.name) for file in task.files if file.level == 0]
         cached_keys = [keys for keys in level0_keys if keys is not None]
-        if len(cached_keys) == len(level0_keys) and not piece.range_conditions and self.expiration is None:
-            versions = self._read_versions(piece, levelled=False)
+        if len(cached_keys) == len(level0_keys) and not task.range_conditions and self.expiration is None:
+            versions = self._read_versions(task, levelled=False)
             for keys in cached_keys:
                 self.job.previous_rows(keys)
             return versions
-        versions = self._read_versions(piece, levelled=True)
+        versions = self._read_versions(task, levelled=True)
         # by gather, as a filter is a query, which would wait for the threads of other queries
         level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
         self.job.previous_rows(
@@ -358,11 +358,11 @@ class _CompactionRun:
         self.job.previous_rows(keys)
 
     def _merge_with_changelog(
-        self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
+        self, task: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
     ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
         key = self.job.spec.key_columns
-        result, changes = self._merge_section(self._read_versions(piece, levelled=True), mode)
+        result, changes = self._merge_section(self._read_versions(task, levelled=True), mode)
         if changes is not None and changes.height:
             waiting.append(sort_by_key(changes, key))
             del changes
@@ -380,9 +380,11 @@ class _CompactionRun:
             rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
         )
         if mode == "first-row":
-            return lookup.merge_first_rows(section, rule, self.job.previous_rows, tells=tells)
+            return lookup.merge_first_rows(section, rule, self.job.previous_rows, writes_changelog=tells)
         if mode == "lookup":
-            return lookup.merge_with_lookup(section, rule, self.job.previous_rows, compared=compared, tells=tells)
+            return lookup.merge_with_lookup(
+                section, rule, self.job.previous_rows, compared=compared, writes_changelog=tells
+            )
         return lookup.merge_for_full_compaction(section, rule, self.job.levels.max_level, compared)
 
     @property
@@ -403,60 +405,60 @@ class _CompactionRun:
             snapshot_id=job.snapshot_id,
         )
 
-    def _merge_in_key_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+    def _merge_in_key_order(self, task: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
         """Return the merged rows of a slice in key order."""
-        with add_paths_to_errors(piece.paths):
+        with add_paths_to_errors(task.paths):
             return _merge_by_key(section, self.job.spec, drops=drops)
 
-    def _merge_candidates(self, piece: MergeTask) -> pl.DataFrame:
+    def _merge_candidates(self, task: MergeTask) -> pl.DataFrame:
         """Return the rows from which the merged rows of a slice are made.
 
         These are all versions; or the winners alone, if a value of another version does not fit the column's type of
         today.
         """
         try:
-            return self._read_versions(piece, levelled=piece.spec.needs_lookup)
+            return self._read_versions(task, levelled=task.spec.needs_lookup)
         except ValueOutOfRange:
             if (
-                not merge.selects_rows(piece.spec)
+                not merge.selects_rows(task.spec)
                 or self.expiration is not None
-                or piece.ctx.options.sequence_snapshot_ordering
+                or task.ctx.options.sequence_snapshot_ordering
             ):
                 raise
-            return self._read_versions(delete_losing_rows(piece), levelled=piece.spec.needs_lookup)
+            return self._read_versions(delete_losing_rows(task), levelled=task.spec.needs_lookup)
 
-    def _read_versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
+    def _read_versions(self, task: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """Return all rows of a slice, oldest run first, without deleted and expired ones.
 
         If `levelled`, with the level that each came from.
         """
         system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
-        with translate_polars_errors(piece.ctx, piece.paths):
-            if piece.ctx.options.sequence_snapshot_ordering:
+        with translate_polars_errors(task.ctx, task.paths):
+            if task.ctx.options.sequence_snapshot_ordering:
                 versions = pl.concat(
                     pl.collect_all(
                         [
                             _apply_commit_sequence(self._scan_task(part, system), part.files[0])
-                            for part in _split_by_file(piece)
+                            for part in _split_by_file(task)
                         ]
                     )
                 )
             else:
-                versions = self._scan_task(piece, system).collect()
-        check_row_kinds(versions[KIND], piece.paths)
+                versions = self._scan_task(task, system).collect()
+        check_row_kinds(versions[KIND], task.paths)
         return versions
 
-    def _scan_task(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
+    def _scan_task(self, task: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
         alive = [] if self.expiration is None else [self.expiration.unexpired_condition()]
         return scan_files(
-            piece.ctx,
-            piece.files,
-            piece.paths,
-            piece.ctx.schema.fields,
+            task.ctx,
+            task.files,
+            task.paths,
+            task.ctx.schema.fields,
             system=system,
-            deletions=piece.deletions,
-            filters=[*piece.range_conditions, *alive],
-            snapshot_id=piece.snapshot_id,
+            deletions=task.deletions,
+            filters=[*task.range_conditions, *alive],
+            snapshot_id=task.snapshot_id,
         )
 
     def _write_changelog(self, waiting: list[pl.DataFrame]) -> None:
@@ -496,17 +498,17 @@ def _capture_keys(
         yield frame
 
 
-def _merge_by_key(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.DataFrame:
+def _merge_by_key(section: pl.DataFrame, spec: MergeSpec, *, drops: bool) -> pl.DataFrame:
     """Return the merged rows in key order; a row that is the only one of its key stays as it is."""
-    if merge.selects_rows(rule):
+    if merge.selects_rows(spec):
         # in one chunk first, as in `sort_by_key`; the frame read is released, so that rows are held twice at most
         section = section.rechunk()
-        rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
+        rows = np.flatnonzero(merge.winner_mask(section, spec, keep_deletes=not drops))
         # by columns, as a query of Polars would wait for the threads of other queries
-        keys = pl.DataFrame([section.get_column(name) for name in rule.key_columns])
-        return _drop_level_column(section)[rows[keyed.key_order(keys[rows], rule.key_columns)]]
-    merged = merge.merge(section, rule, keep_deletes=not drops)
-    return sort_by_key(merged, rule.key_columns)
+        keys = pl.DataFrame([section.get_column(name) for name in spec.key_columns])
+        return _drop_level_column(section)[rows[keyed.key_order(keys[rows], spec.key_columns)]]
+    merged = merge.merge_section(section, spec, keep_deletes=not drops)
+    return sort_by_key(merged, spec.key_columns)
 
 
 def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
@@ -522,9 +524,9 @@ def _drop_level_column(section: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _split_by_file(piece: MergeTask) -> Iterator[MergeTask]:
-    for file, path in zip(piece.files, piece.paths, strict=True):
-        yield replace(piece, files=(file,), paths=(path,))
+def _split_by_file(task: MergeTask) -> Iterator[MergeTask]:
+    for file, path in zip(task.files, task.paths, strict=True):
+        yield replace(task, files=(file,), paths=(path,))
 
 
 def _apply_commit_sequence(frame: pl.LazyFrame, file: DataFileMeta) -> pl.LazyFrame:

@@ -130,7 +130,7 @@ class BucketDeletionVectors:
         """Return the index files that hold these vectors until they are written again."""
         return self._written_files
 
-    def mark(self, deleted: Mapping[str, NDArray[np.integer]]) -> None:
+    def add_positions(self, deleted: Mapping[str, NDArray[np.integer]]) -> None:
         """Add positions of deleted rows."""
         new = {name: positions for name, positions in deleted.items() if len(positions)}
         after = merge_positions(self.positions, new)
@@ -142,7 +142,7 @@ class BucketDeletionVectors:
         for name in names:
             self.is_changed |= self.positions.pop(name, None) is not None
 
-    def write(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+    def write_if_changed(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
         """Write the vectors, if any changed; return the new index file, and those it replaces.
 
         Raises `StorageFailed`.

@@ -174,7 +174,7 @@ class LookupResult:
     positions: Mapping[str, NDArray[np.int64]]
 
 
-def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
+def look_up_rows(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """Return the newest older row of each of `keys`, with `columns`, then the level.
 
     `keys` needs the key columns only; `columns` are of the table or of `SYSTEM_DTYPES`. Raises `Corrupt`,
@@ -188,24 +188,24 @@ def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> L
     return _look_up_by_join(older, keys.unique(cols(older.key)), columns) if result is None else result
 
 
-def _look_up_integers(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
+def _look_up_integers(lookup_levels: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
     """Return the rows of ascending integer keys, by the cached keys of files; None if a file must be read for it."""
-    parts = [_empty_rows(older, columns)]
+    parts = [_empty_rows(lookup_levels, columns)]
     positions: dict[str, Ints] = {}
-    for run in older.runs:
-        low, high = _integer_key_bounds(older, run.files)
+    for run in lookup_levels.runs:
+        low, high = _integer_key_bounds(lookup_levels, run.files)
         is_hit = np.zeros(len(numbers), bool)
         hit_positions: dict[str, Ints] = {}
         starts, ends = np.searchsorted(numbers, low), np.searchsorted(numbers, high, side="right")
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
             span = (int(numbers[end - 1]) - int(numbers[start])) / max(1, int(high[at]) - int(low[at]))
-            hits = find_key_rows(older.ctx, file, older.file_path(file), numbers[start:end], span=span)
+            hits = find_key_rows(lookup_levels.ctx, file, lookup_levels.file_path(file), numbers[start:end], span=span)
             if hits is None:
                 return None
             indices, rows = hits
-            if file.name in older.vectors:
-                stay = ~_mask_deleted(rows, older.vectors[file.name])
+            if file.name in lookup_levels.vectors:
+                stay = ~_mask_deleted(rows, lookup_levels.vectors[file.name])
                 indices, rows = indices[stay], rows[stay]
             if len(rows):
                 is_hit[start + indices] = True
@@ -216,19 +216,21 @@ def _look_up_integers(older: LookupLevels, numbers: Ints, columns: Sequence[str]
         positions |= hit_positions
         level = pl.Series(LEVEL, np.full(int(is_hit.sum()), run.level, np.int32))
         parts.append(
-            _read_rows_at(older, run.files, hit_positions, columns).with_columns(level) if columns else level.to_frame()
+            _read_rows_at(lookup_levels, run.files, hit_positions, columns).with_columns(level)
+            if columns
+            else level.to_frame()
         )
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
-def _integer_key_bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
+def _integer_key_bounds(lookup_levels: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
     """Return the smallest and the greatest key of each file, as integers."""
-    cached = [cached_key_range(older.ctx, older.file_path(file)) for file in files]
+    cached = [cached_key_range(lookup_levels.ctx, lookup_levels.file_path(file)) for file in files]
     if None not in cached:
         ranges = np.array(cached, np.int64)
         return ranges[:, 0], ranges[:, 1]
     both = merge_read.decode_keys(
-        older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]
+        lookup_levels.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]
     ).to_series()
     numbers = physical_values(both).astype(np.int64)
     return numbers[: len(files)], numbers[len(files) :]
@@ -241,37 +243,39 @@ def _mask_deleted(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
     return deleted[indices] == rows if len(deleted) else np.zeros(len(rows), bool)
 
 
-def _look_up_by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
+def _look_up_by_join(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """Return the rows of distinct keys of any columns, by reading the keys of files."""
-    left = _float_keys_as_bits(keys.select(cols(older.key)))
-    parts = [_empty_rows(older, columns)]
+    left = _float_keys_as_bits(keys.select(cols(lookup_levels.key)))
+    parts = [_empty_rows(lookup_levels, columns)]
     positions: dict[str, Ints] = {}
-    for run in older.runs:
-        for files in _group_files(_select_overlapping(older, run.files, keys) if left.height else []):
-            hits = _join_with_files(older, files, left)
+    for run in lookup_levels.runs:
+        for files in _group_files(_select_overlapping(lookup_levels, run.files, keys) if left.height else []):
+            hits = _join_with_files(lookup_levels, files, left)
             if not hits.height:
                 continue
-            left = left.join(hits, on=cols(older.key), how="anti", nulls_equal=True, maintain_order="left")
+            left = left.join(hits, on=cols(lookup_levels.key), how="anti", nulls_equal=True, maintain_order="left")
             where = _split_positions_by_file(files, hits[ROW].to_numpy())
             positions |= where
             level = pl.repeat(run.level, hits.height, dtype=pl.Int32, eager=True).alias(LEVEL)
             parts.append(
-                _read_rows_at(older, files, where, columns).with_columns(level) if columns else level.to_frame()
+                _read_rows_at(lookup_levels, files, where, columns).with_columns(level) if columns else level.to_frame()
             )
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
-def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
+def _select_overlapping(
+    lookup_levels: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame
+) -> list[DataFileMeta]:
     """Return the files whose key range holds one of the keys, by sorting all bounds and keys together."""
-    low = merge_read.decode_keys(older.ctx, [file.min_key for file in files])
-    high = merge_read.decode_keys(older.ctx, [file.max_key for file in files])
+    low = merge_read.decode_keys(lookup_levels.ctx, [file.min_key for file in files])
+    high = merge_read.decode_keys(lookup_levels.ctx, [file.max_key for file in files])
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds sort before equal keys, upper bounds after them
-    every = pl.concat([low, keys.select(cols(older.key)), high]).with_columns(
+    every = pl.concat([low, keys.select(cols(lookup_levels.key)), high]).with_columns(
         pl.Series(POSITION, np.arange(len(kinds)))
     )
-    order = sort_by_key(every, older.key)[POSITION].to_numpy()
+    order = sort_by_key(every, lookup_levels.key)[POSITION].to_numpy()
     kinds, numbers = kinds[order], numbers[order]
     passed = np.cumsum(kinds == 1)
     before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
@@ -292,18 +296,20 @@ def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         yield group
 
 
-def _join_with_files(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
+def _join_with_files(lookup_levels: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
     """Return the keys of `left` that are in the files, with their row numbers counted over all the files."""
-    ctx, paths = older.ctx, [older.file_path(file) for file in files]
-    first = older.key[0]
+    ctx, paths = lookup_levels.ctx, [lookup_levels.file_path(file) for file in files]
+    first = lookup_levels.key[0]
     bounds = []
     if ctx.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
         bounds = [col(first).is_between(*min_max_literals(left[first]))]
-    deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
+    deleted = {file.name: lookup_levels.vectors[file.name] for file in files if file.name in lookup_levels.vectors}
     scan = scan_files(ctx, files, paths, ctx.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
     with translate_polars_errors(ctx, paths):
         keys = scan.collect()
-    return _float_keys_as_bits(keys).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
+    return _float_keys_as_bits(keys).join(
+        left, on=cols(lookup_levels.key), how="semi", nulls_equal=True, maintain_order="left"
+    )
 
 
 def _split_positions_by_file(
@@ -318,11 +324,14 @@ def _split_positions_by_file(
 
 
 def _read_rows_at(
-    older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]
+    lookup_levels: LookupLevels,
+    files: Sequence[DataFileMeta],
+    where: Mapping[str, NDArray[np.int64]],
+    columns: Sequence[str],
 ) -> pl.DataFrame:
-    ctx = older.ctx
+    ctx = lookup_levels.ctx
     hit = [file for file in files if file.name in where]
-    paths = [older.file_path(file) for file in hit]
+    paths = [lookup_levels.file_path(file) for file in hit]
     fields = [ctx.schema.field(name) for name in columns if name not in SYSTEM_DTYPES]
     masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
     scan = scan_files(
@@ -332,8 +341,8 @@ def _read_rows_at(
         return scan.select(cols(columns)).collect()
 
 
-def _empty_rows(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
-    types = polars_schema(older.ctx.schema.fields) | SYSTEM_DTYPES | {LEVEL: pl.Int32()}
+def _empty_rows(lookup_levels: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
+    types = polars_schema(lookup_levels.ctx.schema.fields) | SYSTEM_DTYPES | {LEVEL: pl.Int32()}
     return pl.DataFrame(schema={name: types[name] for name in (*columns, LEVEL)})
 
 
@@ -395,16 +404,16 @@ class KeyGroups:
 
 
 def merge_for_full_compaction(
-    section: pl.DataFrame, rule: MergeSpec, max_level: int, compared: Sequence[Field] | None
+    section: pl.DataFrame, spec: MergeSpec, max_level: int, compared: Sequence[Field] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the merged rows, and the changelog against the last level.
 
     A key that is in the last level only has no row in the changelog.
     """
-    groups = _group_by_key(section, rule)
+    groups = _group_by_key(section, spec)
     below = section[LEVEL].to_numpy() != max_level
     touched = groups.any_row(below)
-    result = _merge_with_key_numbers(section, groups, rule)
+    result = _merge_with_key_numbers(section, groups, spec)
     before = np.flatnonzero(~below & touched[groups.key_numbers])
     return result.drop(KEY), _build_changelog(
         section[before].drop(LEVEL), groups.key_numbers[before], result, touched, compared
@@ -412,24 +421,29 @@ def merge_for_full_compaction(
 
 
 def merge_with_lookup(
-    section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, compared: Sequence[Field] | None, tells: bool
+    section: pl.DataFrame,
+    spec: MergeSpec,
+    previous: PreviousRows,
+    *,
+    compared: Sequence[Field] | None,
+    writes_changelog: bool,
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return level 0 merged with the previous row of each key, and, if `tells`, the changelog.
+    """Return level 0 merged with the previous row of each key, and, if `writes_changelog`, the changelog.
 
     Of the rows above level 0 only that of the lowest level takes part, or, where there is none, the one that `previous`
     finds. Rows that are the only one of their key are merged too.
     """
-    rule = replace(rule, needs_lookup=True, merges_single_versions=True)
-    groups = _group_by_key(section, rule)
+    spec = replace(spec, needs_lookup=True, merges_single_versions=True)
+    groups = _group_by_key(section, spec)
     levels = section[LEVEL].to_numpy()
     high = _lowest_level_rows(levels, groups)
-    previous_rows, number = _look_up_previous(section, rule, groups, high < 0, previous)
+    previous_rows, number = _look_up_previous(section, spec, groups, high < 0, previous)
     touched = groups.any_row(levels == 0)
     older = previous_rows.with_columns(pl.lit(_LOOKUP_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
     versions = pl.concat([older, section])
     numbers = np.concatenate([number, groups.key_numbers])
-    result = merge.merge(versions.with_columns(pl.Series(KEY, numbers)), rule, keep_deletes=True)
-    if not tells:
+    result = merge.merge_section(versions.with_columns(pl.Series(KEY, numbers)), spec, keep_deletes=True)
+    if not writes_changelog:
         return result.drop(KEY), None
     inside = high[touched & (high >= 0)]
     before = pl.concat([older, section[inside]]).drop(LEVEL)
@@ -439,37 +453,39 @@ def merge_with_lookup(
 
 
 def merge_first_rows(
-    section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool
+    section: pl.DataFrame, spec: MergeSpec, previous: PreviousRows, *, writes_changelog: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the first row of each key that no level above has, and, if `tells`, the changelog.
+    """Return the first row of each key that no level above has, and, if `writes_changelog`, the changelog.
 
     The changelog holds the rows that are new to the table, as they are stored.
     """
-    rule = replace(rule, merges_single_versions=True)
-    groups = _group_by_key(section, rule)
+    spec = replace(spec, merges_single_versions=True)
+    groups = _group_by_key(section, spec)
     above_level_0 = groups.any_row(section[LEVEL].to_numpy() > 0)
-    _, number = _look_up_previous(section, rule, groups, ~above_level_0, previous)
+    _, number = _look_up_previous(section, spec, groups, ~above_level_0, previous)
     elsewhere = np.zeros(len(groups), bool)
     elsewhere[number] = True
-    result = _merge_with_key_numbers(section, groups, rule)
+    result = _merge_with_key_numbers(section, groups, spec)
     mine = result[KEY].to_numpy()
     new_rows = result.drop(KEY).filter(pl.Series(~elsewhere[mine]))
-    return new_rows, result.drop(KEY).filter(pl.Series(~(elsewhere | above_level_0)[mine])) if tells else None
+    return new_rows, result.drop(KEY).filter(
+        pl.Series(~(elsewhere | above_level_0)[mine])
+    ) if writes_changelog else None
 
 
 # ---- keys of a section -----------------------------------------------------------------------------------------------
 
 
-def _group_by_key(section: pl.DataFrame, rule: MergeSpec) -> KeyGroups:
-    rows, starts = keyed.key_blocks(keyed.encode_keys(section, rule.key_columns))
+def _group_by_key(section: pl.DataFrame, spec: MergeSpec) -> KeyGroups:
+    rows, starts = keyed.key_blocks(keyed.encode_keys(section, spec.key_columns))
     number = np.empty(section.height, np.int64)
     number[rows] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
     return KeyGroups(key_numbers=number, rows=rows, starts=starts)
 
 
-def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, rule: MergeSpec) -> pl.DataFrame:
+def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, spec: MergeSpec) -> pl.DataFrame:
     """Return the merged rows with their key numbers: a column that is in no rule comes from the newest row."""
-    return merge.merge(section.with_columns(pl.Series(KEY, groups.key_numbers)), rule, keep_deletes=True)
+    return merge.merge_section(section.with_columns(pl.Series(KEY, groups.key_numbers)), spec, keep_deletes=True)
 
 
 def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
@@ -485,19 +501,19 @@ def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
 
 
 def _look_up_previous(
-    section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows
+    section: pl.DataFrame, spec: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows
 ) -> tuple[pl.DataFrame, Ints]:
     """Return the previous rows of the wanted keys, and the key number of each of those rows."""
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
-    keys = section[groups.rows[groups.starts[numbers]]].select(cols(rule.key_columns))
+    keys = section[groups.rows[groups.starts[numbers]]].select(cols(spec.key_columns))
     previous_rows = previous(keys)
     if not previous_rows.height:
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
     # keys and previous rows together, sorted by key: a previous row comes right after the key looked up
-    both = pl.concat([keys, previous_rows.select(cols(rule.key_columns))])
-    rows, starts = keyed.key_blocks(keyed.encode_keys(both, rule.key_columns))
+    both = pl.concat([keys, previous_rows.select(cols(spec.key_columns))])
+    rows, starts = keyed.key_blocks(keyed.encode_keys(both, spec.key_columns))
     first = np.empty(len(rows), np.int64)
     first[rows] = np.repeat(rows[starts], np.diff(starts, append=len(rows)))
     return previous_rows, numbers[first[keys.height :]]

@@ -328,7 +328,7 @@ def _merge_first_rows(
     for piece in pieces:
         merged = read_merged_rows(piece, used, None).head(n_rows)
         n_rows -= merged.height
-        yield _filter(merged, predicate).select(cols(names))
+        yield _filter_merged(merged, predicate).select(cols(names))
         if n_rows == 0:
             return
 
@@ -367,18 +367,18 @@ def _merge_section(
     if not merge.selects_rows(task.spec):
         check_row_kinds(versions[KIND], task.paths)
         with add_paths_to_errors(task.paths):
-            merged = merge.merge(versions, task.spec, keep_deletes=task.keeps_deletes)
-        return _filter(merged, condition).select(cols(names))
+            merged = merge.merge_section(versions, task.spec, keep_deletes=task.keeps_deletes)
+        return _filter_merged(merged, condition).select(cols(names))
     kinds = _needs_row_kinds(task)
     if kinds:
         check_row_kinds(versions[KIND], task.paths)
     mask = merge.winner_mask(versions, task.spec, keep_deletes=task.keeps_deletes or not kinds)
     filter_columns = [] if condition is None else condition.meta.root_names()
     winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
-    return _filter(winners, condition).select(cols(names))
+    return _filter_merged(winners, condition).select(cols(names))
 
 
-def _filter(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
+def _filter_merged(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
     return merged if condition is None else run_expressions(merged, lambda frame: frame.filter(condition))
 
 
@@ -523,7 +523,7 @@ class RecordExpiration:
         if arity != len(names):
             return False
         types = [schema.field(name).type for name in names]
-        smallest = binary_row.decode(row, types)[list(names).index(written.name)]
+        smallest = binary_row.decode_row(row, types)[list(names).index(written.name)]
         if isinstance(smallest, Instant):
             return int(smallest.millis / 1000) < self.oldest_s
         if not isinstance(smallest, int):

@@ -164,7 +164,7 @@ class SnapshotBuckets:
         """Return the buckets of a snapshot; None is a table without snapshots."""
         return SnapshotBuckets(ctx=ctx, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
 
-    def load(self, partitions: Iterable[bytes]) -> None:
+    def load_partitions(self, partitions: Iterable[bytes]) -> None:
         """Read the files of partitions that are not loaded yet, all at once. Raises `Corrupt`, `FileMissing`."""
         missing = [partition for partition in dict.fromkeys(partitions) if partition not in self._totals]
         if self.snapshot is None or not missing:
@@ -183,10 +183,10 @@ class SnapshotBuckets:
             manifest_reader.read_live_entries(self.ctx, self.snapshot, keep_partitions=inside if partitioned else None),
         )
 
-    def prepare(self, partitions: Iterable[bytes]) -> None:
-        """Load, at once, the partitions whose greatest sequence numbers are not cached. Raises as `load` does."""
+    def load_sequences(self, partitions: Iterable[bytes]) -> None:
+        """Load the partitions whose greatest sequence numbers are not cached. Raises as `load_partitions` does."""
         if self.snapshot is not None:
-            self.load(
+            self.load_partitions(
                 [
                     partition
                     for partition in dict.fromkeys(partitions)
@@ -195,7 +195,7 @@ class SnapshotBuckets:
             )
 
     def bucket_ids(self) -> list[tuple[bytes, int]]:
-        """Return every (partition, bucket) that has files. Raises as `load` does."""
+        """Return every (partition, bucket) that has files. Raises as `load_partitions` does."""
         if self.snapshot is None:
             return []
         if not self._is_fully_loaded:
@@ -204,18 +204,18 @@ class SnapshotBuckets:
             if self._totals.keys().isdisjoint(partitions):
                 self._add_live_files(partitions, live)
             else:
-                self.load(partitions)
+                self.load_partitions(partitions)
             self._is_fully_loaded = True
         return list(self._buckets)
 
     def restore_bucket(self, partition: bytes, bucket: int) -> RestoredBucket:
-        """Return one bucket. Raises as `load` does."""
+        """Return one bucket. Raises as `load_partitions` does."""
         if self.snapshot is None:
             return EMPTY_BUCKET
         bounds = self._loaded_sequences(partition)
         index = self._index_entries().get((partition, bucket), [])
         return RestoredBucket(
-            live_files=partial(self.files, partition, bucket),
+            live_files=partial(self.live_files, partition, bucket),
             max_sequence=bounds.max_sequences.get(bucket, NO_SEQUENCE),
             total_buckets=bounds.total_buckets,
             vectors=tuple(entry for entry in index if entry.index_type == DELETION_VECTORS),
@@ -223,15 +223,15 @@ class SnapshotBuckets:
             snapshot_id=self.snapshot.id,
         )
 
-    def files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
-        """Return the live files of one bucket. Raises as `load` does."""
-        self.load([partition])
+    def live_files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
+        """Return the live files of one bucket. Raises as `load_partitions` does."""
+        self.load_partitions([partition])
         entries, places = self._buckets.get((partition, bucket), (None, None))
         return () if entries is None else tuple(entries.files(places))
 
     def size_bytes(self, partition: bytes, bucket: int) -> int:
-        """Return the bytes of the live files of one bucket. Raises as `load` does."""
-        self.load([partition])
+        """Return the bytes of the live files of one bucket. Raises as `load_partitions` does."""
+        self.load_partitions([partition])
         entries, places = self._buckets.get((partition, bucket), (None, None))
         if entries is None:
             return 0
@@ -246,7 +246,7 @@ class SnapshotBuckets:
         )
         if cached is not None:
             return cached
-        self.load([partition])
+        self.load_partitions([partition])
         return PartitionSequences(self._greatest[partition], self._totals[partition])
 
     def _index_entries(self) -> Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]:

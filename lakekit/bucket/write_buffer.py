@@ -40,23 +40,23 @@ if TYPE_CHECKING:
     from lakekit.runtime import Runtime
 
 
-def merge_for_flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
+def merge_for_flush(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     """Return one row for each key, in key order, deletes included.
 
     `section` holds rows of a bucket in the order of their sequence numbers, and all rows of its keys. A row that is the
-    only one of its key stays as it is. Raises what `lsm.merge.merge` raises.
+    only one of its key stays as it is. Raises what `lsm.merge.merge_section` raises.
     """
-    rule = _with_ascending_sequence(rule)
-    if not merge.selects_rows(rule):
+    spec = _with_ascending_sequence(spec)
+    if not merge.selects_rows(spec):
         return sort_by_key(
-            merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key_columns
+            merge.merge_section(section, spec, keep_deletes=True).select(cols(section.columns)), spec.key_columns
         )
     # sorted first, so that equal keys are neighbours; rows of one key keep their order, the newest last
-    placed = sort_by_key(section, rule.key_columns)
-    if not rule.merges_single_versions and _keys_are_distinct(placed, rule.key_columns):
+    placed = sort_by_key(section, spec.key_columns)
+    if not spec.merges_single_versions and _keys_are_distinct(placed, spec.key_columns):
         return placed
     mask = merge.winner_mask(
-        placed[list(dict.fromkeys((*rule.key_columns, *rule.sequence_fields, KIND)))], rule, keep_deletes=True
+        placed[list(dict.fromkeys((*spec.key_columns, *spec.sequence_fields, KIND)))], spec, keep_deletes=True
     )
     return placed if mask.all() else placed.filter(pl.Series(mask))
 
@@ -74,18 +74,18 @@ def _keys_are_distinct(placed: pl.DataFrame, key: Sequence[str]) -> bool:
     return bool(differ.all())
 
 
-def sort_versions(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
+def sort_versions(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     """Return every row, by key, sequence fields and sequence number: the `changelog-producer=input` changelog."""
-    rule = _with_ascending_sequence(rule)
+    spec = _with_ascending_sequence(spec)
     return sort_by_key(
-        section[np.lexsort(row_versions.version_ranks(section, rule)[::-1])] if rule.sequence_fields else section,
-        rule.key_columns,
+        section[np.lexsort(row_versions.version_ranks(section, spec)[::-1])] if spec.sequence_fields else section,
+        spec.key_columns,
     )
 
 
-def _with_ascending_sequence(rule: MergeSpec) -> MergeSpec:
+def _with_ascending_sequence(spec: MergeSpec) -> MergeSpec:
     """Return the rule with ascending fields: as in the reference, `sort-order` applies from level 0 on."""
-    return replace(rule, is_descending=False) if rule.is_descending else rule
+    return replace(spec, is_descending=False) if spec.is_descending else spec
 
 
 def sort_by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:

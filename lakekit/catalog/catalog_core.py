@@ -189,7 +189,7 @@ class CatalogCore:
     storage: Storage | None = field(default=None, repr=False)
     _cache: CatalogCache = field(default_factory=CatalogCache, repr=False, compare=False)
 
-    def _facts(self) -> list[tuple[str, Any]]:
+    def _card_facts(self) -> list[tuple[str, Any]]:
         seen = self._cache.databases
         databases = [] if seen is None else [("databases", ", ".join(seen) or "none")]
         uri = [] if self.uri is None else [("uri", redact_uri(self.uri))]
@@ -201,10 +201,10 @@ class CatalogCore:
         ]
 
     def __repr__(self) -> str:
-        return cards.card("Catalog", self._facts())
+        return cards.card_text("Catalog", self._card_facts())
 
     def _repr_html_(self) -> str:
-        return cards.html_card("Catalog", self._facts())
+        return cards.html_card("Catalog", self._card_facts())
 
     def _settings(self) -> CatalogOptions:
         runtime.refuse_fork()

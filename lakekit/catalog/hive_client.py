@@ -137,7 +137,7 @@ class HiveClient:
     protocol: Any = field(repr=False)
     address: str
 
-    def call(self, name: str, *values: Any) -> Any:
+    def call_method(self, name: str, *values: Any) -> Any:
         """Return the answer to a call of `CALLS`; None if the call has none.
 
         Raises `HiveRefusal` if the metastore refuses the call, and `StorageFailed` if it does not answer.

@@ -227,7 +227,7 @@ class JdbcSession:
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
-        cursor = self._execute(statement, values)
+        cursor = self._execute_checked(statement, values)
         try:
             return [tuple(row) for row in cursor.fetchall()]
         finally:
@@ -238,7 +238,7 @@ class JdbcSession:
 
         Raises: `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`.
         """
-        cursor = self._execute(statement, values)
+        cursor = self._execute_checked(statement, values)
         try:
             return int(cursor.rowcount)
         finally:
@@ -256,7 +256,7 @@ class JdbcSession:
             raise
         self.execute("COMMIT")
 
-    def _execute(self, statement: str, values: tuple[Any, ...]) -> Any:
+    def _execute_checked(self, statement: str, values: tuple[Any, ...]) -> Any:
         cursor = self.connection.cursor()
         try:
             cursor.execute(
@@ -348,7 +348,7 @@ class JdbcLock:
             patience = self.timeout_ms if session.dialect.LOCK_EXPIRED_SQL else self.timeout_ms + 2 * _WATCHED_LONGER_MS
             while True:
                 since_ms = self.runtime.elapsed_ms()
-                if self._is_free(session, seen) and self._insert(session):
+                if self._is_free(session, seen) and self._insert_row(session):
                     rows = session.query(_ROW.format(expired="FALSE"), self.lock_id)
                     return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, since_ms=since_ms)
                 waited = self.runtime.elapsed_ms() - started
@@ -361,7 +361,7 @@ class JdbcLock:
                 self.runtime.wait(min(sleep, self.max_sleep_ms))
                 sleep *= 2
 
-    def _insert(self, session: JdbcSession) -> bool:
+    def _insert_row(self, session: JdbcSession) -> bool:
         try:
             session.execute(_TAKE, self.lock_id, self.timeout_ms // 1000)
         except (DuplicateKey, DatabaseBusy):

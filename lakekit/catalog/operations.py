@@ -106,7 +106,8 @@ def check_name_is_free(metastore: Metastore, name: Identifier, otherwise: str) -
     """Raise `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
     if metastore.has_table(name.database, name.table):
         raise TableAlreadyExists(
-            f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name', name=name.full
+            f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name',
+            name=name.full,
         )
 
 
@@ -405,7 +406,7 @@ def _select_unregistered(metastore: Metastore, name: str | None) -> list[tuple[s
 def _register_table(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:
     try:
         name = identifier.new_table(f"{database}.{table}", "repairTable")
-        was_known = not metastore.register(name, schemas.latest(metastore.locate(name)))
+        was_known = not metastore.register(name, schemas.read_latest(metastore.locate(name)))
     except LakekitError as wrong:
         return "failed", wrong.message
     return ("there" if was_known else "registered"), None

@@ -72,16 +72,16 @@ def check(name: str) -> str:
     return wanted
 
 
-def tables(catalog: TableCatalog) -> pl.DataFrame:
+def list_tables(catalog: TableCatalog) -> pl.DataFrame:
     """Return a row for each table."""
     rows = []
     for database, table, ctx in _open_tables(catalog):
         options = ctx.schema.options
         ownership = (
             options.get("owner"),
-            _number(options.get("createdAt")),
+            _parse_int(options.get("createdAt")),
             options.get("createdBy"),
-            _number(options.get("updatedAt")),
+            _parse_int(options.get("updatedAt")),
             options.get("updatedBy"),
         )
         kind = options.get("type", "table")
@@ -99,7 +99,7 @@ def tables(catalog: TableCatalog) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_TABLES, orient="row")
 
 
-def partitions(catalog: TableCatalog) -> pl.DataFrame:
+def list_partitions(catalog: TableCatalog) -> pl.DataFrame:
     """Return a row for each partition of partitioned tables.
 
     Rows are counted unmerged, and files of every level.
@@ -147,8 +147,8 @@ def catalog_options(catalog: TableCatalog) -> pl.DataFrame:
 TABLES: dict[str, Callable[[TableCatalog], pl.DataFrame]] = {
     "all_table_options": all_table_options,
     "catalog_options": catalog_options,
-    "partitions": partitions,
-    "tables": tables,
+    "partitions": list_partitions,
+    "tables": list_tables,
 }
 
 
@@ -165,7 +165,7 @@ def _open_tables(catalog: TableCatalog) -> list[tuple[str, str, TableContext]]:
     return [(*pair, ctx) for pair, ctx in zip(names, opened, strict=True) if ctx is not None]
 
 
-def _number(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     try:
         return None if text is None else read_long(text)
     except ValueError:

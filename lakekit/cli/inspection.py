@@ -72,7 +72,7 @@ def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
     """Print schema, keys, snapshot, files per level and health of a table."""
     facts = card_facts(table, at)
     if out.format == "table":
-        out.lines(cards.card(table.name, facts, width=out.width))
+        out.lines(cards.card_text(table.name, facts, width=out.width))
     else:
         out.rows(("fact", "value"), [("name", table.name), *facts])
 

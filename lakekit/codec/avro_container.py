@@ -158,7 +158,7 @@ class PackedBlocks:
         """
         with _name_file_in_failures(self.path):
             selected = self.block_ranges if frames is None else frames
-            yield from _inflate(
+            yield from _inflate_blocks(
                 self.file_data, selected, self.codec, self.schema, self.limits.max_inflated_bytes(len(self.file_data))
             )
 
@@ -202,7 +202,7 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
         schema = parse_header_schema(metadata)
         codec = _codec_of(metadata)
         frames = _read_block_ranges(cursor, limits, codec)
-        inflated = _inflate(data, frames, codec, schema, limits.max_inflated_bytes(len(data)))
+        inflated = _inflate_blocks(data, frames, codec, schema, limits.max_inflated_bytes(len(data)))
         blocks = tuple(block for _, block in inflated)
     return Container(schema=schema, codec=codec, blocks=blocks, metadata=metadata, path=path)
 
@@ -353,7 +353,7 @@ def _read_block_ranges(cursor: Cursor, limits: Limits, codec: str) -> Iterator[B
         yield BlockRange(offset=start, start=at, end=at + size, count=count)
 
 
-def _inflate(
+def _inflate_blocks(
     data: bytes, frames: Iterable[BlockRange], codec: str, schema: AvroNode, budget: int
 ) -> Iterator[tuple[BlockRange, Block]]:
     """Yield the blocks that hold values, inflated one at a time, `budget` bytes together at most."""

@@ -72,7 +72,7 @@ def parse_schema(text: bytes) -> AvroNode:
         raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema") from None
     except ValueError as error:
         raise Corrupt(f"avro.schema is not JSON: {error}", field="avro.schema") from None
-    return _SchemaNames().node(declared, "", 0)
+    return _SchemaNames().parse_node(declared, "", 0)
 
 
 def unwrap_record(node: AvroNode) -> AvroNode:
@@ -96,27 +96,27 @@ class _SchemaNames:
     def __init__(self) -> None:
         self.declared_types: dict[str, AvroNode | None] = {}
 
-    def node(self, declared: Any, space: str, depth: int) -> AvroNode:
+    def parse_node(self, declared: Any, space: str, depth: int) -> AvroNode:
         if depth > MAX_DEPTH:
             raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema")
         if isinstance(declared, str):
-            return self._named(declared, space)
+            return self._resolve_name(declared, space)
         if isinstance(declared, list):
-            return self._union(declared, space, depth)
+            return self._parse_union(declared, space, depth)
         if not isinstance(declared, dict):
             raise _invalid_schema(f"a type is text, a list or an object, found {type(declared).__name__}")
         kind = declared.get("type")
         if isinstance(kind, (dict, list)):
-            return self.node(kind, space, depth + 1)
+            return self.parse_node(kind, space, depth + 1)
         match kind:
             case "record" | "error":
-                return self._record(declared, space, depth)
+                return self._parse_record(declared, space, depth)
             case "enum" | "fixed":
-                return self._enum_or_fixed(declared, space)
+                return self._parse_enum_or_fixed(declared, space)
             case "array":
-                return _part("array", self.node(declared.get("items"), space, depth + 1), declared)
+                return _child_node("array", self.parse_node(declared.get("items"), space, depth + 1), declared)
             case "map":
-                return _part("map", self.node(declared.get("values"), space, depth + 1), declared)
+                return _child_node("map", self.parse_node(declared.get("values"), space, depth + 1), declared)
             case str() if kind in PRIMITIVES:
                 logical = declared.get("logicalType")
                 return AvroNode(
@@ -128,10 +128,10 @@ class _SchemaNames:
                     declaration=declared,
                 )
             case str():
-                return self._named(kind, space)
+                return self._resolve_name(kind, space)
         raise _invalid_schema("an object without a text member 'type'")
 
-    def _named(self, name: str, space: str) -> AvroNode:
+    def _resolve_name(self, name: str, space: str) -> AvroNode:
         if name in PRIMITIVES:
             return AvroNode(kind=name, min_bytes=PRIMITIVES[name], declaration=name)
         full = name if "." in name or not space else f"{space}.{name}"
@@ -145,7 +145,7 @@ class _SchemaNames:
                 return node
         raise _invalid_schema(f"no type is called {name[:80]!r}")
 
-    def _declare(self, declared: dict[str, Any], space: str) -> tuple[str, str]:
+    def _declare_type(self, declared: dict[str, Any], space: str) -> tuple[str, str]:
         name, own = declared.get("name"), declared.get("namespace")
         if not isinstance(name, str):
             raise _invalid_schema("a named type without a name")
@@ -155,8 +155,8 @@ class _SchemaNames:
         self.declared_types[full] = None
         return full, full.rpartition(".")[0]
 
-    def _record(self, declared: dict[str, Any], space: str, depth: int) -> AvroNode:
-        full, space = self._declare(declared, space)
+    def _parse_record(self, declared: dict[str, Any], space: str, depth: int) -> AvroNode:
+        full, space = self._declare_type(declared, space)
         fields = declared.get("fields")
         if not isinstance(fields, list):
             raise _invalid_schema(f"record {full[:80]!r} without a list of fields")
@@ -166,7 +166,7 @@ class _SchemaNames:
             if not isinstance(part, dict) or not isinstance(part.get("name"), str):
                 raise _invalid_schema(f"a field of record {full[:80]!r} without a name")
             names.append(part["name"])
-            parts.append(self.node(part.get("type"), space, depth + 1))
+            parts.append(self.parse_node(part.get("type"), space, depth + 1))
         if len(set(names)) != len(names):
             raise _invalid_schema(f"record {full[:80]!r} has two fields of one name")
         logical = declared.get("logicalType")
@@ -184,8 +184,8 @@ class _SchemaNames:
         self.declared_types[full] = node
         return node
 
-    def _enum_or_fixed(self, declared: dict[str, Any], space: str) -> AvroNode:
-        full, _ = self._declare(declared, space)
+    def _parse_enum_or_fixed(self, declared: dict[str, Any], space: str) -> AvroNode:
+        full, _ = self._declare_type(declared, space)
         logical = declared.get("logicalType")
         logical = logical if isinstance(logical, str) else ""
         if declared["type"] == "fixed":
@@ -212,8 +212,8 @@ class _SchemaNames:
         self.declared_types[full] = node
         return node
 
-    def _union(self, declared: list[Any], space: str, depth: int) -> AvroNode:
-        parts = [self.node(part, space, depth + 1) for part in declared]
+    def _parse_union(self, declared: list[Any], space: str, depth: int) -> AvroNode:
+        parts = [self.parse_node(part, space, depth + 1) for part in declared]
         if not parts:
             raise _invalid_schema("a union without branches")
         if any(part.kind == "union" for part in parts):
@@ -229,7 +229,7 @@ class _SchemaNames:
         )
 
 
-def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
+def _child_node(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
     if part.min_bytes == 0 and kind == "array":
         # a count costs a few bytes, such items none: a file of ten bytes could ask for any number of them
         raise Unsupported("avro.schema: an array of values that take no bytes", feature="avro.empty-items")

@@ -298,7 +298,7 @@ def build_skipper(node: AvroNode) -> Skip:
     It trusts the bytes: a value may end behind the data, or IndexError is raised where they are broken.
     """
     steps: list[tuple[int, Skip | None]] = []
-    _flatten(node, steps)
+    _collect_skip_steps(node, steps)
     plan = tuple(steps)
 
     def skip(data: bytes, at: int) -> int:
@@ -337,11 +337,11 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
             raise IndexError
 
 
-def _flatten(node: AvroNode, steps: list[tuple[int, Skip | None]]) -> None:
+def _collect_skip_steps(node: AvroNode, steps: list[tuple[int, Skip | None]]) -> None:
     match node.kind:
         case "record":
             for part in node.children:
-                _flatten(part, steps)
+                _collect_skip_steps(part, steps)
         case "int" | "long" | "enum":
             steps.append((_VARINT, None))
         case "bytes" | "string":

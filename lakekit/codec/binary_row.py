@@ -110,13 +110,13 @@ def null_mask(column: pa.Array) -> NDArray[np.bool_]:
     return mask
 
 
-def _validity(ok: NDArray[np.bool_]) -> pa.Buffer | None:
+def _validity_buffer(ok: NDArray[np.bool_]) -> pa.Buffer | None:
     return None if ok.all() else pa.py_buffer(np.packbits(ok, bitorder="little").tobytes())
 
 
 def fixed_array(values: NDArray[Any], ok: NDArray[np.bool_], arrow: pa.DataType) -> pa.Array:
     """Return an Arrow array of fixed width over the bytes of `values`."""
-    return pa.Array.from_buffers(arrow, len(ok), [_validity(ok), pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(arrow, len(ok), [_validity_buffer(ok), pa.py_buffer(np.ascontiguousarray(values))])
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class _RowBytes:
         self.words = words_at_any_byte(self.data)
         self.is_present = ~null_mask(rows)
         self.remaining_bytes = int(lengths.sum())
-        self.check(self.is_present & (lengths < 12), "a row of less than 12 bytes", "arity")
+        self.raise_first_wrong(self.is_present & (lengths < 12), "a row of less than 12 bytes", "arity")
         heads = np.where(self.is_present, starts, 0)
         any_present = bool(self.is_present.any())
         self.arity = (
@@ -146,9 +146,9 @@ class _RowBytes:
         is_wrong = self.is_present & (
             (self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths)
         )
-        self.check(is_wrong, "more fields than its bytes hold", "arity")
+        self.raise_first_wrong(is_wrong, "more fields than its bytes hold", "arity")
 
-    def check(self, is_wrong: NDArray[np.bool_], why: str, field: str) -> None:
+    def raise_first_wrong(self, is_wrong: NDArray[np.bool_], why: str, field: str) -> None:
         """Raise `Corrupt` naming the first wrong row, if there is one."""
         if is_wrong.any():
             where = "" if self.path is None else f"{self.path}: "
@@ -159,7 +159,7 @@ class _RowBytes:
         """Count the bytes of parts of rows, which never overlap; raise `Corrupt` if they exceed the rows."""
         self.remaining_bytes -= length
         if self.remaining_bytes < 0:
-            self.check(np.ones(1, np.bool_), "its parts overlap", field)
+            self.raise_first_wrong(np.ones(1, np.bool_), "its parts overlap", field)
 
 
 def decode_columns(
@@ -181,7 +181,7 @@ def decode_columns(
         rows = rows.cast(pa.binary())
     row_buffer = _RowBytes(rows, path)
     if arity_exact:
-        row_buffer.check(
+        row_buffer.raise_first_wrong(
             row_buffer.is_present & (row_buffer.arity != len(types)), f"{len(types)} fields wanted", "arity"
         )
     return [_decode_column(row_buffer, i, types[i]) for i in (range(len(types)) if only is None else only)]
@@ -217,7 +217,7 @@ def _part_starts(
 ) -> NDArray[np.int64]:
     """Return where each row's part starts in the data; checked where `ok`."""
     begins = (slots >> np.uint64(32)).astype(np.int64)
-    rows.check(ok & (begins + lengths > rows.lengths), "a part outside the row", name)
+    rows.raise_first_wrong(ok & (begins + lengths > rows.lengths), "a part outside the row", name)
     return begins + rows.starts
 
 
@@ -227,7 +227,7 @@ def _decode_text(
     inline = slots >> np.uint64(63) == 1
     lengths = np.where(inline, slots >> np.uint64(56) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
     lengths[~ok] = 0
-    rows.check(inline & (lengths > 7), "more than 7 bytes inside a slot", name)
+    rows.raise_first_wrong(inline & (lengths > 7), "more than 7 bytes inside a slot", name)
     begins = np.where(inline, at, _part_starts(rows, slots, lengths, ok & ~inline, name))
     rows.count_part_bytes(int(lengths[~inline].sum()), name)
     offsets = np.zeros(rows.count + 1, np.int64)
@@ -237,7 +237,7 @@ def _decode_text(
         raise LimitExceeded(msg, path=rows.path, field=name)
     body = rows.data[expand_ranges(begins, lengths)]
     texts = pa.Array.from_buffers(
-        to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
+        to_arrow(t), rows.count, [_validity_buffer(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
     )
     if t.root in STRINGS:
         try:
@@ -254,7 +254,7 @@ def _decode_timestamp(
     if is_compact(t):
         return fixed_array(slots.view(np.int64), ok, to_arrow(t))
     nanos = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    rows.check(ok & (nanos > 999_999), "more than 999999 nanoseconds within a millisecond", name)
+    rows.raise_first_wrong(ok & (nanos > 999_999), "more than 999999 nanoseconds within a millisecond", name)
     begins = _part_starts(rows, slots, np.full(rows.count, 8), ok, name)
     rows.count_part_bytes(8 * int(ok.sum()), name)
     millis = rows.words[np.where(ok, begins, 0)].view(np.int64)
@@ -276,7 +276,7 @@ def _decode_decimal(
         low = slots.view(np.int64)
         return fixed_array(np.stack([low, low >> 63], axis=1), ok, to_arrow(t))
     lengths = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    rows.check(ok & ((lengths < 1) | (lengths > 16)), "a decimal of no bytes or more than 16", name)
+    rows.raise_first_wrong(ok & ((lengths < 1) | (lengths > 16)), "a decimal of no bytes or more than 16", name)
     lengths = np.where(ok, lengths, 1)
     begins = np.where(ok, _part_starts(rows, slots, lengths, ok, name), 0)
     rows.count_part_bytes(int(lengths[ok].sum()), name)
@@ -490,7 +490,7 @@ EMPTY_ROW = bytes(8)
 EMPTY_ROW_WITH_ARITY = bytes(12)
 
 
-def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
+def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
     """Return row bytes, without arity, of kind +I.
 
     Raises:
@@ -499,7 +499,7 @@ def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
     return binary_value.encode_row(values, types)
 
 
-def decode(data: bytes, types: Sequence[DataType], *, path: str | None = None) -> tuple[Any, ...]:
+def decode_row(data: bytes, types: Sequence[DataType], *, path: str | None = None) -> tuple[Any, ...]:
     """Return the values of row bytes without arity. Raises `Corrupt`."""
     return binary_value.decode_row(BoundedSlice(data, 0, len(data), path), types)
 
@@ -550,14 +550,14 @@ def decode_map(data: bytes, t: DataType, *, path: str | None = None) -> list[tup
 __all__ = [
     "EMPTY_ROW",
     "EMPTY_ROW_WITH_ARITY",
-    "decode",
     "decode_array",
     "decode_columns",
     "decode_map",
-    "encode",
+    "decode_row",
     "encode_array",
     "encode_columns",
     "encode_map",
+    "encode_row",
     "read_arity",
     "strip_arity",
     "with_arity",

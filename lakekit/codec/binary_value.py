@@ -48,7 +48,7 @@ _INT_TYPE = DataType(root="INT")
 _NAN = {"FLOAT": bytes.fromhex("0000c07f"), "DOUBLE": bytes.fromhex("000000000000f87f")}
 
 
-def pad8(n: int) -> int:
+def round_up_to_8(n: int) -> int:
     """Return `n` rounded up to a multiple of 8."""
     return (n + 7) & ~7
 
@@ -174,7 +174,7 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     """
     width, nulls = element_width(element), 4
     start = 4 + (len(values) + 31) // 32 * 4
-    out = bytearray(pad8(start + width * len(values)))
+    out = bytearray(round_up_to_8(start + width * len(values)))
     _I32.pack_into(out, 0, len(values))
     nan = _NAN.get(element.root)
     for i, value in enumerate(values):
@@ -304,7 +304,7 @@ def _read_slot_value(space: BoundedSlice, at: int, t: DataType, field: str) -> A
         return form.unpack_from(space.data, at)[0]
     slot = _U64.unpack_from(space.data, at)[0]
     if t.root in STRINGS or t.root in BINARIES:
-        body = _text(space, slot, at, field)
+        body = _read_text_bytes(space, slot, at, field)
         if t.root in BINARIES:
             return body
         try:
@@ -338,7 +338,7 @@ def _read_slot_value(space: BoundedSlice, at: int, t: DataType, field: str) -> A
     raise Unsupported(msg, feature=f"type.{t.root.lower()}", path=space.path)
 
 
-def _text(space: BoundedSlice, slot: int, at: int, field: str) -> bytes:
+def _read_text_bytes(space: BoundedSlice, slot: int, at: int, field: str) -> bytes:
     if slot >> 63:
         length = slot >> 56 & 0x7F
         if length > 7:

@@ -111,29 +111,29 @@ class SpanRecorder:
             self.add(at - self.shift, end + self.shift - at, PADDING_LABEL, None)
 
 
-def innermost_spans(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
+def innermost_spans(spans: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
     """Return the innermost spans in the order of their bytes, each byte from 0 to `size` in exactly one.
 
     Bytes without any are called `UNREAD_LABEL`. Of two spans over the same bytes the later one stays; where damaged
     bytes are read twice under two names, the first name stays.
     """
-    order = sorted(range(len(marks)), key=lambda i: (marks[i].offset, -marks[i].length, i))
+    order = sorted(range(len(spans)), key=lambda i: (spans[i].offset, -spans[i].length, i))
     parents: set[int] = set()
     open_: list[int] = []
     for i in order:
-        mark = marks[i]
+        mark = spans[i]
         if not mark.length:
             parents.add(i)
             continue
-        while open_ and marks[open_[-1]].end <= mark.offset:
+        while open_ and spans[open_[-1]].end <= mark.offset:
             open_.pop()
-        if open_ and mark.end <= marks[open_[-1]].end:
+        if open_ and mark.end <= spans[open_[-1]].end:
             parents.add(open_[-1])
         open_.append(i)
     innermost: list[FieldSpan] = []
     at = 0
     for i in order:
-        mark = marks[i]
+        mark = spans[i]
         start, end = max(mark.offset, at), min(mark.end, size)
         if i in parents or start >= end:
             continue

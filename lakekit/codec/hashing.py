@@ -59,7 +59,7 @@ def row_hash_code(row: bytes) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
-def _stir(h: NDArray[np.uint32], words: NDArray[np.uint32]) -> None:
+def _murmur_step(h: NDArray[np.uint32], words: NDArray[np.uint32]) -> None:
     """Apply one Murmur step of `words` to `h`, in place."""
     k = words * np.uint32(_C1)
     low = k >> np.uint32(17)
@@ -74,7 +74,7 @@ def _stir(h: NDArray[np.uint32], words: NDArray[np.uint32]) -> None:
     h += np.uint32(0xE6546B64)
 
 
-def _finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[np.int32]:
+def _murmur_finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[np.int32]:
     h ^= np.uint32(lengths) if isinstance(lengths, int) else lengths.astype(np.uint32)
     h ^= h >> np.uint32(16)
     h *= np.uint32(0x85EBCA6B)
@@ -97,8 +97,8 @@ def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
                     words = words[:1]
                 else:
                     h = np.full(len(words), h[0])
-            _stir(h, words)
-        hashes[start : start + _STEP] = _finish(h, 4 * table.shape[1])
+            _murmur_step(h, words)
+        hashes[start : start + _STEP] = _murmur_finish(h, 4 * table.shape[1])
     return hashes
 
 
@@ -114,9 +114,9 @@ def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: N
     longest = int(sorted_counts[0]) if len(counts) else 0
     live = len(counts) - np.searchsorted(sorted_counts[::-1], np.arange(longest), side="right")
     for j, n in enumerate(live.tolist()):
-        _stir(h[:n], words[starts[:n] + j])
+        _murmur_step(h[:n], words[starts[:n] + j])
     hashes = np.empty(len(counts), np.int32)
-    hashes[order] = _finish(h, 4 * sorted_counts)
+    hashes[order] = _murmur_finish(h, 4 * sorted_counts)
     return hashes
 
 
@@ -224,7 +224,7 @@ def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[D
     return ((h & np.uint32(0x7FFFFFFF)) % np.uint32(n)).astype(np.int32)
 
 
-def _fold(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def _fold_to_32_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
     return (bits ^ bits >> np.uint64(32)).astype(np.uint32)
 
 
@@ -241,11 +241,11 @@ def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
             size = {"TINYINT": 1, "SMALLINT": 2}.get(t.root, 4)
             return fixed_values(column, f"<i{size}").astype(np.int32).view(np.uint32)
         case "BIGINT":
-            return _fold(fixed_values(column, "<u8"))
+            return _fold_to_32_bits(fixed_values(column, "<u8"))
         case "FLOAT":
             return float_bits(fixed_values(column, "<f4"), zero=True)
         case "DOUBLE":
-            return _fold(float_bits(fixed_values(column, "<f8"), zero=True))
+            return _fold_to_32_bits(float_bits(fixed_values(column, "<f8"), zero=True))
         case "DECIMAL":
             return _hive_decimal(column, t.scale or 0)
         case root if root in STRINGS or root in BINARIES:
@@ -344,18 +344,18 @@ def xxhash64(data: bytes) -> int:
         lanes = [_P1 + _P2 & _M64, _P2, 0, -_P1 & _M64]
         while at + 32 <= length:
             lanes = [
-                _round(lane, int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little"))
+                _xxhash_round(lane, int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little"))
                 for i, lane in enumerate(lanes)
             ]
             at += 32
         h = sum(_rotate_left(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _M64
         for lane in lanes:
-            h = ((h ^ _round(0, lane)) * _P1 + _P4) & _M64
+            h = ((h ^ _xxhash_round(0, lane)) * _P1 + _P4) & _M64
     else:
         h = _P5
     h = h + length & _M64
     while at + 8 <= length:
-        h = (_rotate_left(h ^ _round(0, int.from_bytes(data[at : at + 8], "little")), 27) * _P1 + _P4) & _M64
+        h = (_rotate_left(h ^ _xxhash_round(0, int.from_bytes(data[at : at + 8], "little")), 27) * _P1 + _P4) & _M64
         at += 8
     if at + 4 <= length:
         h = (_rotate_left(h ^ (int.from_bytes(data[at : at + 4], "little") * _P1 & _M64), 23) * _P2 + _P3) & _M64
@@ -371,7 +371,7 @@ def _rotate_left(x: int, by: int) -> int:
     return (x << by | x >> 64 - by) & _M64
 
 
-def _round(lane: int, word: int) -> int:
+def _xxhash_round(lane: int, word: int) -> int:
     return _rotate_left(lane + word * _P2 & _M64, 31) * _P1 & _M64
 
 
@@ -379,7 +379,7 @@ def _rotate_left_array(x: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
     return x << np.uint64(by) | x >> np.uint64(64 - by)
 
 
-def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _xxhash_rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return _rotate_left_array(lanes + words * np.uint64(_P2), 31) * np.uint64(_P1)
 
 
@@ -420,7 +420,7 @@ def _xxhash64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: ND
         live = long - np.searchsorted(stripes[:long][::-1], np.arange(int(stripes[0])), side="right")
         for j, n in enumerate(live.tolist()):
             for i, lane in enumerate(lanes):
-                lane[:n] = _rounds(lane[:n], words[at[:n] + (32 * j + 8 * i)])
+                lane[:n] = _xxhash_rounds(lane[:n], words[at[:n] + (32 * j + 8 * i)])
         mixed = (
             _rotate_left_array(lanes[0], 1)
             + _rotate_left_array(lanes[1], 7)
@@ -428,14 +428,14 @@ def _xxhash64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: ND
             + _rotate_left_array(lanes[3], 18)
         )
         for lane in lanes:
-            mixed = (mixed ^ _rounds(np.uint64(0), lane)) * np.uint64(_P1) + np.uint64(_P4)
+            mixed = (mixed ^ _xxhash_rounds(np.uint64(0), lane)) * np.uint64(_P1) + np.uint64(_P4)
         h[:long] = mixed
     h += lengths.astype(np.uint64)
     at, left = at + 32 * stripes, lengths & 31
     for j in range(3):
         rows = np.flatnonzero(left >= 8 * (j + 1))
         word = words[at[rows] + 8 * j]
-        h[rows] = _rotate_left_array(h[rows] ^ _rounds(np.uint64(0), word), 27) * np.uint64(_P1) + np.uint64(_P4)
+        h[rows] = _rotate_left_array(h[rows] ^ _xxhash_rounds(np.uint64(0), word), 27) * np.uint64(_P1) + np.uint64(_P4)
     at, left = at + (left & ~7), left & 7
     rows = np.flatnonzero(left >= 4)
     word = words[at[rows]] & np.uint64(_M32)

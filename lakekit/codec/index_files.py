@@ -158,10 +158,10 @@ _ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
 
 def encode_vector_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
     """Return `length | data | crc`."""
-    return _entry(encode_deletion_vector(positions, bits))
+    return _frame_entry(encode_deletion_vector(positions, bits))
 
 
-def _entry(data: bytes) -> bytes:
+def _frame_entry(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
@@ -198,7 +198,7 @@ def encode_vector_file(
     """
     out, ranges = bytearray([VERSION]), []
     for positions, data in zip(vectors, encode_deletion_vectors(vectors, bits), strict=True):
-        entry = _entry(data)
+        entry = _frame_entry(data)
         ranges.append(
             DeletionVectorRange(
                 len(out), len(entry) - ENTRY_OVERHEAD_BYTES if bits == 32 else len(entry), len(positions)

@@ -91,7 +91,7 @@ class _StripeStreams:
     def inflate(self, stream: _Stream) -> bytes:
         """Return the inflated bytes of a stream."""
         data = bytes(self.tail.data[stream.begin : stream.begin + stream.length])
-        return orc_tail.inflate(data, self.tail.codec, self.tail.block_bytes)
+        return orc_tail.inflate_all(data, self.tail.codec, self.tail.block_bytes)
 
 
 def check_file_bounds(path: str, data: bytes | memoryview, columns: Container[str] | None = None) -> OrcTail:
@@ -103,7 +103,7 @@ def check_file_bounds(path: str, data: bytes | memoryview, columns: Container[st
         tail = orc_tail.parse_tail(data)
         _check_tail(tail)
         columns_by_number = {
-            column.number: column for child in _children(tail.root, columns) for column in child.preorder()
+            column.number: column for child in _selected_columns(tail.root, columns) for column in child.preorder()
         }
         for stripe in tail.stripes:
             _check_stripe(tail, stripe, columns_by_number)
@@ -112,7 +112,7 @@ def check_file_bounds(path: str, data: bytes | memoryview, columns: Container[st
     return tail
 
 
-def _children(root: OrcColumn, columns: Container[str] | None) -> Iterator[OrcColumn]:
+def _selected_columns(root: OrcColumn, columns: Container[str] | None) -> Iterator[OrcColumn]:
     for name, child in zip(root.names, root.children, strict=False):
         if columns is None or name.decode("utf-8", "replace") in columns:
             yield child
@@ -154,7 +154,7 @@ def _check_stripe(tail: OrcTail, stripe: StripeRange, columns_by_number: dict[in
     encodings = tuple(orc_tail.parse_members(stream) for stream in orc_tail.bytes_members(footer, 2))
     streams = [
         stream
-        for stream in _streams(footer, stripe.offset, end)
+        for stream in _iter_streams(footer, stripe.offset, end)
         if stream.column in columns_by_number and stream.kind <= _LAST_DATA_KIND
     ]
     if tail.codec != "none":
@@ -294,7 +294,7 @@ def _inflated_bytes(contents: _StripeStreams, stream: _Stream) -> int:
     return chunk_count * tail.block_bytes
 
 
-def _streams(footer: list[ProtobufField], begin: int, end: int) -> Iterator[_Stream]:
+def _iter_streams(footer: list[ProtobufField], begin: int, end: int) -> Iterator[_Stream]:
     """Yield the streams of a stripe, in the order of their bytes."""
     for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)

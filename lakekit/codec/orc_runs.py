@@ -51,7 +51,7 @@ def sum_lengths(data: bytes, *, second: bool) -> int:
     Raises:
         Corrupt: a length is below zero.
     """
-    return sum(_read_runs(data, _run if second else _first_run))
+    return sum(_read_runs(data, _sum_run if second else _sum_first_run))
 
 
 def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
@@ -102,12 +102,12 @@ def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
     kind = head >> 6
     if kind == 0:
         end = at + 2 + (head >> 3 & 7)
-        raw = _number(data, at + 1, end)
+        raw = _read_big_endian(data, at + 1, end)
         return [(raw >> 1) ^ -(raw & 1)], end
     width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
     at += 2
     if kind == 1:
-        bits, end = _bits(data, at, width, count)
+        bits, end = _read_bits(data, at, width, count)
         raws = _bits_to_numbers(bits)
         values = (raws >> np.uint64(1)).astype(np.int64) ^ -(raws & np.uint64(1)).astype(np.int64)
         return [int(values.min()), int(values.max())], end
@@ -117,20 +117,20 @@ def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
     delta, at = read_zigzag(data, at)
     if not head >> 1 & 31:
         return [base, base + delta * (count - 1)], at
-    bits, end = _bits(data, at, width, max(0, count - 2))
-    grown = _sum(bits)
+    bits, end = _read_bits(data, at, width, max(0, count - 2))
+    grown = _sum_bits(bits)
     return [base, base + delta, base + delta + (grown if delta >= 0 else -grown)], end
 
 
 def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
     size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
-    raw, sign = _number(data, at + 2, at + 2 + size), 1 << (8 * size - 1)
+    raw, sign = _read_big_endian(data, at + 2, at + 2 + size), 1 << (8 * size - 1)
     base = -(raw & (sign - 1)) if raw & sign else raw
-    bits, at = _bits(data, at + 2 + size, width, count)
+    bits, at = _read_bits(data, at + 2 + size, width, count)
     values = _bits_to_numbers(bits)
     patch_bits = _patch_bits(gap_width + patch_width)
-    bits, end = _bits(data, at, patch_bits, patches)
+    bits, end = _read_bits(data, at, patch_bits, patches)
     position = 0
     for patch in _bits_to_numbers(bits).tolist():  # scalar: at most 31 patches
         position += patch >> patch_width
@@ -151,7 +151,7 @@ def _bits_to_numbers(bits: Bits) -> NDArray[np.uint64]:
     return np.packbits(padded, axis=1).view(">u8").reshape(-1).astype(np.uint64)
 
 
-def _first_run(data: bytes, at: int) -> tuple[int, int]:
+def _sum_first_run(data: bytes, at: int) -> tuple[int, int]:
     """Return the sum of a run of the first version, and where the next run begins."""
     head = data[at]
     if head < 0x80:
@@ -168,13 +168,13 @@ def _first_run(data: bytes, at: int) -> tuple[int, int]:
     return length_sum, at
 
 
-def _run(data: bytes, at: int) -> tuple[int, int]:
+def _sum_run(data: bytes, at: int) -> tuple[int, int]:
     """Return the sum of a run of the second version, and where the next run begins."""
     head = data[at]
     kind = head >> 6
     if kind == 0:
         end = at + 2 + (head >> 3 & 7)
-        return ((head & 7) + 3) * _check_length(_number(data, at + 1, end)), end
+        return ((head & 7) + 3) * _check_length(_read_big_endian(data, at + 1, end)), end
     width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
     at += 2
     if kind == 1:
@@ -205,12 +205,12 @@ def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, i
     grown, weighed = 0, 0  # all steps together, and each as often as lengths have it
     end = at + (steps * width + 7) // 8
     if steps <= _FEW_STEPS:
-        packed = _number(data, at, end) >> -steps * width % 8
+        packed = _read_big_endian(data, at, end) >> -steps * width % 8
         for weight in range(1, steps + 1):
             step, packed = packed & ((1 << width) - 1), packed >> width
             grown, weighed = grown + step, weighed + step * weight
     else:
-        bits, end = _bits(data, at, width, steps)
+        bits, end = _read_bits(data, at, width, steps)
         for at_bit, ones in enumerate(bits.T.astype(np.int64)):
             grown += int(ones.sum()) << (width - 1 - at_bit)
             weighed += int(ones @ np.arange(steps, 0, -1)) << (width - 1 - at_bit)
@@ -223,26 +223,26 @@ def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, i
 
 def _sum_direct(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     """Return the sum of `count` numbers of `width` bits, and where the next run begins."""
-    bits, end = _bits(data, at, width, count)
+    bits, end = _read_bits(data, at, width, count)
     if width == _WIDTHS[-1] and bits[:, 0].any():
         raise Corrupt("a length below zero", field="length")
-    return _sum(bits), end
+    return _sum_bits(bits), end
 
 
 def _sum_patched_base(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
     at += 2
-    base = _number(data, at, at + size)
+    base = _read_big_endian(data, at, at + size)
     if base >> (8 * size - 1):
         raise Corrupt("a length below zero", field="length")
     unpatched, at = _sum_direct(data, at + size, width, count)
     patch_bits = _patch_bits(gap_width + patch_width)
-    bits, end = _bits(data, at, patch_bits, patches)
-    return count * base + unpatched + (_sum(bits[:, max(0, patch_bits - patch_width) :]) << width), end
+    bits, end = _read_bits(data, at, patch_bits, patches)
+    return count * base + unpatched + (_sum_bits(bits[:, max(0, patch_bits - patch_width) :]) << width), end
 
 
-def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
+def _read_bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
     """Return a row of bits, the highest first, for each of `count` numbers, and the offset after them.
 
     Raises:
@@ -254,13 +254,13 @@ def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
     return np.unpackbits(np.frombuffer(data[at:end], np.uint8))[: count * width].reshape(count, width), end
 
 
-def _sum(bits: Bits) -> int:
+def _sum_bits(bits: Bits) -> int:
     """Return the sum of the numbers that rows of bits stand for."""
     width = bits.shape[1]
     return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
 
 
-def _number(data: bytes, at: int, end: int) -> int:
+def _read_big_endian(data: bytes, at: int, end: int) -> int:
     """Return a big-endian number. Raises `IndexError` where the data ends."""
     if end > len(data):
         raise IndexError
@@ -287,7 +287,7 @@ def bound_sum(data: bytes, *, second: bool, most: int) -> int:
     """
     if not second:
         return sum_lengths(data, second=False)
-    bound = _bound_runs(data, _run, _MOST_HEAD_BITS)
+    bound = _bound_runs(data, _sum_run, _MOST_HEAD_BITS)
     return bound if bound <= most else _sum_all(data)
 
 
@@ -298,7 +298,7 @@ def _sum_all(data: bytes) -> int:
     def read(data: bytes, at: int) -> tuple[int, int]:
         width = _DIRECT_BITS[data[at]]
         if not 0 < width <= _MOST_PACKED_BITS:
-            return _run(data, at)
+            return _sum_run(data, at)
         count, end = _count_run(data, at)
         if end > len(data):
             raise IndexError
@@ -407,18 +407,18 @@ def _bound_runs(data: bytes, read: Callable[[bytes, int], tuple[int, int]], widt
     """
     at, total, end = 0, 0, len(data)
     if end < _FEW_BYTES:
-        return _walk(data, (0, end), bytes(end), read, width)[1]
+        return _walk_runs(data, (0, end), bytes(end), read, width)[1]
     raw = np.frombuffer(data + bytes(4), np.uint8)
     for begin in range(0, end, _BLOCK_BYTES):  # arrays of a block stay in the processor's cache
         size = min(_BLOCK_BYTES, end - begin)
         steps, places = _Steps(raw[begin : begin + size + 4], width), list[int]()
         at -= begin
         while at < size:
-            at, more = _walk(data, (begin + at, begin + size), steps.begins, read, width)
+            at, more = _walk_runs(data, (begin + at, begin + size), steps.begins, read, width)
             at, total = at - begin, total + more
             if at < size:
-                at = steps.follow(at, places)
-        at, total = at + begin, total + steps.sum(places)
+                at = steps.follow_steps(at, places)
+        at, total = at + begin, total + steps.sum_steps(places)
     return total
 
 
@@ -447,7 +447,7 @@ class _Steps:
         for _ in range(_DOUBLINGS):
             self.jumps.insert(0, self.jumps[0].take(self.jumps[0]))
 
-    def follow(self, at: int, places: list[int]) -> int:
+    def follow_steps(self, at: int, places: list[int]) -> int:
         """Return where the steps from `at` on end; every 16th of them is appended to `places`."""
         far, none = self.jumps[0].item, self.none
         last = place = self.step_indexes.item(at)
@@ -459,8 +459,8 @@ class _Steps:
             last = last if place == none else place
         return self.ends.item(last)
 
-    def sum(self, places: list[int]) -> int:
-        """Return what the steps of `follow` add."""
+    def sum_steps(self, places: list[int]) -> int:
+        """Return what the steps of `follow_steps` add."""
         found = np.array(places, np.int32)
         for jump in self.jumps[1:]:
             found = np.concatenate([found, jump[found]])
@@ -483,7 +483,7 @@ def _head_tables(width: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return sizes, np.where(head < 8, (head + 3) * second, np.where(bits > 0, counts << bits, 0)).astype(np.int32)
 
 
-def _walk(
+def _walk_runs(
     data: bytes, span: tuple[int, int], stops: bytes, read: Callable[[bytes, int], tuple[int, int]], width: int
 ) -> tuple[int, int]:
     """Return where the runs of a span end, or the next one of `stops` in it begins, and a bound of their sum."""

@@ -112,7 +112,7 @@ class OrcTail:
 # ---- protobuf --------------------------------------------------------------------------------------------------------
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
     """Return a number of the tail and the offset after it. Raises `Corrupt`."""
     try:
         return read_varint(data, at)
@@ -133,12 +133,12 @@ def parse_members(data: bytes) -> list[ProtobufField]:
 
 def _read_member(data: bytes, at: int) -> tuple[ProtobufField, int, bool]:
     """Return the member at an offset, the offset after it, and whether its value has a fixed width."""
-    tag, at = _number(data, at)
+    tag, at = _read_number(data, at)
     wire = tag & 7
     if wire == 0:
-        value, at = _number(data, at)
+        value, at = _read_number(data, at)
         return ProtobufField(tag >> 3, value), at, False
-    length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+    length, at = _read_number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
     if not 0 <= length <= len(data) - at:
         raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
     return ProtobufField(tag >> 3, data[at : at + length]), at + length, wire != 2
@@ -181,7 +181,7 @@ def bytes_members(parts: list[ProtobufField] | tuple[ProtobufField, ...], number
 # ---- chunks ----------------------------------------------------------------------------------------------------------
 
 
-def inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
+def inflate_all(data: bytes, codec: str, block_bytes: int) -> bytes:
     """Return the inflated content of chunks. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     if codec == "none":
         return data
@@ -222,13 +222,13 @@ def _inflate_chunk(chunk: bytes, codec: str, block_bytes: int) -> bytes:
                 with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
                     return bytes(stream.read(block_bytes + 1))
             case "snappy":
-                length, _ = _number(chunk, 0)
+                length, _ = _read_number(chunk, 0)
                 if length > block_bytes:
                     raise Corrupt("a chunk is longer than a block", field="chunk")
                 return bytes(pa.Codec("snappy").decompress(chunk, length, asbytes=True))
             case "lz4":
                 if block_bytes > _MAX_LZ4_BYTES or len(chunk) > _MAX_LZ4_BYTES:
-                    return _lz4(chunk, block_bytes)
+                    return _inflate_lz4(chunk, block_bytes)
                 frame = _LZ4_HEAD + len(chunk).to_bytes(4, "little") + chunk + bytes(4)
                 with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
                     return bytes(stream.read(block_bytes + 1))
@@ -250,7 +250,7 @@ def _zstd_length(chunk: bytes) -> int | None:
     return int.from_bytes(chunk[at : at + size], "little") + (256 if size == 2 else 0) if size else None
 
 
-def _lz4(chunk: bytes, limit: int) -> bytes:
+def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
     """Inflate an LZ4 block: token | literal length | literals | 2 bytes LE distance | match length.
 
     Its inflated length is not stored.
@@ -309,7 +309,7 @@ def parse_tail(data: bytes | memoryview) -> OrcTail:
     size, end = integer_member(postscript, 1), len(data) - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {len(data)}", field="footer")
-    footer = parse_members(inflate(bytes(data[end - size : end]), codec, min(block, _MAX_TAIL_BYTES)))
+    footer = parse_members(inflate_all(bytes(data[end - size : end]), codec, min(block, _MAX_TAIL_BYTES)))
     types = [parse_members(t) for t in bytes_members(footer, 4)]
     stripes = []
     for stripe in bytes_members(footer, 3):
@@ -357,7 +357,7 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {size_bytes}", field="footer")
     footer = data[end - size - first : end - first] if end - size >= first else read(end - size, size)
-    return integer_member(parse_members(inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
+    return integer_member(parse_members(inflate_all(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
 
 
 def _build_type_tree(types: list[list[ProtobufField]], number: int, depth: int) -> OrcColumn:
@@ -369,7 +369,7 @@ def _build_type_tree(types: list[list[ProtobufField]], number: int, depth: int) 
         if part.number == 2:
             at = 0
             while isinstance(part.value, bytes) and at < len(part.value):
-                child, at = _number(part.value, at)
+                child, at = _read_number(part.value, at)
                 below.append(child)
             below += [part.value] if isinstance(part.value, int) else []
     if any(child <= number for child in below):
@@ -394,9 +394,11 @@ def _columns_with_nulls(tail: OrcTail, stripe: StripeRange) -> set[int]:
 
 
 def read_stripe_footer(tail: OrcTail, stripe: StripeRange) -> list[ProtobufField]:
-    """Return the members of a stripe's footer. Raises as `inflate`."""
+    """Return the members of a stripe's footer. Raises as `inflate_all`."""
     begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
-    return parse_members(inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
+    return parse_members(
+        inflate_all(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes)
+    )
 
 
 _POSTSCRIPT = {
@@ -578,7 +580,7 @@ def _stripe_footer(
         encoding = encodings[old] if 0 <= old < len(encodings) else b""
         kinds.append(ProtobufField(2, b"" if column.kind == STRUCT else encoding))
         if column.zeros:
-            zeros = store_chunks(_zeros(encoding, tail.counts[old]), tail)
+            zeros = store_chunks(_encode_zeros(encoding, tail.counts[old]), tail)
             added += zeros
             streams.append(
                 ProtobufField(
@@ -590,7 +592,7 @@ def _stripe_footer(
     return build_message([*streams, *kinds, ProtobufField(3, b"UTC"), *other_members]), bytes(added)
 
 
-def _zeros(encoding: bytes, count: int) -> bytes:
+def _encode_zeros(encoding: bytes, count: int) -> bytes:
     """Return at least `count` zeros in the integer encoding of a column."""
     if count > _MAX_VALUES:
         raise LimitExceeded(f"a column of {count} timestamps", field="statistics")

@@ -97,7 +97,7 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     kinds = np.where(small, ARRAY, BITMAP)
     if runs is not None:
         kinds[runs[:count] == 1] = RUN
-    starts = _starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
+    starts = _container_starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.make_error("offsets that do not fit the containers", field, at=begin)
     containers = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
@@ -174,14 +174,14 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
         keys[0, 1:] <= keys[0, :-1]
     )
     many = (many if alike.all() else int(alike.argmin())) if is_first else 0
-    sound = (_counts(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
+    sound = (_count_bits(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
     many = many if sound.all() else int(sound.argmin())
     cursor.skip(many * size, "bitmaps")
     totals: NDArray[np.int64] = cards[:many].sum(axis=1)
     return totals
 
 
-def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
+def _count_bits(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
     """Return how many bits are set in each of the `count` adjacent bitmap containers of each row.
 
     Rows begin at any byte, and numpy copies words that do not begin where the machine's do, which takes as long as
@@ -234,7 +234,7 @@ def _record_containers(
                 )
 
 
-def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
+def _container_starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
     """Skip every container and return where each starts; only a run container stores its own length."""
     ends = np.cumsum(sizes)
     if cursor.spans is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.remaining:  # all at once
@@ -298,12 +298,12 @@ def _is_sound(containers: RoaringLayout, i: int) -> bool:
     if containers.kinds[i] == ARRAY:
         values = np.frombuffer(data, "<u2", card, start)
         return bool((values[1:] > values[:-1]).all())
-    firsts, lengths = _runs(data, start)
+    firsts, lengths = _read_runs(data, start)
     ends = firsts + lengths
     return int(lengths.sum()) == card and bool((ends <= 65536).all()) and bool((firsts[1:] >= ends[:-1]).all())
 
 
-def _runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _read_runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count = int.from_bytes(data[start : start + 2], "little")
     table = np.frombuffer(data, "<u2", 2 * count, start + 2).reshape(count, 2).astype(np.int64)
     return table[:, 0], table[:, 1] + 1
@@ -329,7 +329,7 @@ def layout_positions(containers: RoaringLayout, *, limit: int | None = None) -> 
                 np.unpackbits(np.frombuffer(containers.data, np.uint8, 8192, start), bitorder="little").view(np.bool_)
             )
         else:
-            low = expand_ranges(*_runs(containers.data, start))
+            low = expand_ranges(*_read_runs(containers.data, start))
         out[at : at + card] = low
         out[at : at + card] |= np.uint32(high << 16)
         at += card
@@ -435,7 +435,7 @@ def encode_bitmaps(
     """
     groups = len(offsets) - 1
     pos = positions.astype(np.int64)
-    parts = _containers(pos, offsets)
+    parts = _split_containers(pos, offsets)
     per_group = np.searchsorted(parts.group, np.arange(groups + 1))
     counts = np.diff(per_group)
     has_runs = np.zeros(groups, np.bool_)
@@ -480,7 +480,7 @@ class _Containers(NamedTuple):
     run_count: NDArray[np.int64]
 
 
-def _containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Containers:
+def _split_containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Containers:
     count = len(pos)
     high = pos >> 16
     fresh = np.ones(count, np.bool_)

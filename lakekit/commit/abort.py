@@ -36,7 +36,7 @@ _ATTEMPTS = 3
 
 def mark_outcome_unknown(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Keep this process from deleting the files of the messages, because they may have been committed."""
-    ctx.runtime.uncertain_files.update(name for message in messages for name in _names(message))
+    ctx.runtime.uncertain_files.update(name for message in messages for name in _created_file_names(message))
 
 
 def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
@@ -45,10 +45,12 @@ def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     Deleted are new files, changelog files, compaction outputs and new index files. A file stays if a snapshot, tag or
     changelog of any branch refers to it, or if its commit ended in `CommitStateUnknown`.
     """
-    if not any(True for message in messages for _ in _names(message)):
+    if not any(True for message in messages for _ in _created_file_names(message)):
         return
     referenced = ctx.runtime.uncertain_files | _read_referenced_names(ctx)
-    paths_to_delete = [path for message in messages for name, path in _files(ctx, message) if name not in referenced]
+    paths_to_delete = [
+        path for message in messages for name, path in _created_files(ctx, message) if name not in referenced
+    ]
     ctx.storage.delete(dict.fromkeys(paths_to_delete))
 
 
@@ -57,7 +59,7 @@ def check_files_exist(ctx: TableContext, messages: Sequence[CommitMessage]) -> N
 
     The files of messages that were prepared long ago may have been removed as orphan files.
     """
-    missing = [path for message in messages for _, path in _files(ctx, message) if not ctx.storage.exists(path)]
+    missing = [path for message in messages for _, path in _created_files(ctx, message) if not ctx.storage.exists(path)]
     if missing:
         more = f", and {len(missing) - 1} more files" if len(missing) > 1 else ""
         raise StorageFailed(
@@ -113,14 +115,14 @@ def _strip_new_files(messages: Sequence[CommitMessage]) -> list[CommitMessage]:
     return [replace(message, new_files=(), changelog_files=(), new_index_files=()) for message in messages]
 
 
-def _names(message: CommitMessage) -> Iterator[str]:
+def _created_file_names(message: CommitMessage) -> Iterator[str]:
     for files in (message.new_files, message.changelog_files, message.compact_after, message.compact_changelog):
         yield from (name for file in files for name in (file.name, *file.extra_files))
     for indexes in (message.new_index_files, message.compact_new_index_files):
         yield from (index.file_name for index in indexes)
 
 
-def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str]]:
+def _created_files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str]]:
     """Yield the names and paths of the files that a message created; files that it only moved are left out."""
     input_names = {file.name for file in message.compact_before}
     outputs = tuple(file for file in message.compact_after if file.name not in input_names)
@@ -150,7 +152,7 @@ def _read_referenced_names(ctx: TableContext) -> set[str]:
 def _collect_referenced_names(ctx: TableContext) -> set[str]:
     names: set[str] = set()
     manifests: dict[str, ManifestFileMeta] = {}
-    for snapshot, lists in _roots(ctx):
+    for snapshot, lists in _iter_roots(ctx):
         manifests |= {
             file.name: file for which in lists for file in manifest_reader.manifest_files(ctx, snapshot, which)
         }
@@ -165,7 +167,7 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
     return names
 
 
-def _roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
+def _iter_roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
     """Yield the snapshots, tags and long-lived changelogs of every branch, each with the manifest lists to read.
 
     The newest snapshot of a branch comes first, with all its lists. An older snapshot needs its delta list alone: a

@@ -63,19 +63,19 @@ class Delta:
         read = () if self.stored_entries is None else self.stored_entries.column("partition").unique().to_pylist()
         return frozenset([*(row[1] for row in self.message_rows), *read])
 
-    def count(self, kind: int) -> int:
+    def entry_count(self, kind: int) -> int:
         """Return how many entries are of the kind, ADD or DELETE."""
-        return self._sum(kind, None)
+        return self._sum_column(kind, None)
 
     def row_count(self, kind: int) -> int:
         """Return the number of rows in the files that are added, or deleted."""
-        return self._sum(kind, "row_count")
+        return self._sum_column(kind, "row_count")
 
     def size_bytes(self, kind: int) -> int:
         """Return the bytes of the files that are added, or deleted."""
-        return self._sum(kind, "file_size")
+        return self._sum_column(kind, "file_size")
 
-    def _sum(self, kind: int, column: str | None) -> int:
+    def _sum_column(self, kind: int, column: str | None) -> int:
         def amount(file: DataFileMeta) -> int:
             return 1 if column is None else file.row_count if column == "row_count" else file.size_bytes
 
@@ -262,7 +262,7 @@ class Commit:
         return facts if self.snapshot_ids else facts[2:]
 
     def __str__(self) -> str:
-        return cards.card(self._title, self._facts)
+        return cards.card_text(self._title, self._facts)
 
     __repr__ = __str__
 

@@ -288,7 +288,11 @@ def build_result(request: CommitRequest, committed: Sequence[CommittedSnapshot])
     """Return the result of a commit request from its snapshots."""
     deltas = [step.changes.delta for step in committed]
     written = next(
-        (step.changes.delta for step in committed if step.changes.kind != "COMPACT" and step.changes.delta.count(ADD)),
+        (
+            step.changes.delta
+            for step in committed
+            if step.changes.kind != "COMPACT" and step.changes.delta.entry_count(ADD)
+        ),
         deltas[-1] if deltas else EMPTY_DELTA,
     )
     return Commit(
@@ -297,8 +301,8 @@ def build_result(request: CommitRequest, committed: Sequence[CommittedSnapshot])
         commit_user=request.commit_user,
         identifier=request.identifier,
         kinds=tuple(step.snapshot.commit_kind for step in committed),
-        added_file_count=sum(delta.count(ADD) for delta in deltas),
-        removed_file_count=sum(delta.count(DELETE) for delta in deltas),
+        added_file_count=sum(delta.entry_count(ADD) for delta in deltas),
+        removed_file_count=sum(delta.entry_count(DELETE) for delta in deltas),
         row_count=written.row_count(ADD),
         size_bytes=sum(delta.size_bytes(ADD) for delta in deltas),
         duration_ms=request.ctx.runtime.elapsed_ms() - request.started_ms,

@@ -86,7 +86,7 @@ CHECKED_COLUMNS = (
 def check_conflicts(
     base: ManifestEntries,
     delta: ManifestEntries,
-    parties: ConflictUsers,
+    users: ConflictUsers,
     *,
     key_types: Sequence[DataType],
     overwrites: bool,
@@ -98,40 +98,42 @@ def check_conflicts(
     # a filter copies every column it is given
     base, delta = base.select(CHECKED_COLUMNS), delta.select(CHECKED_COLUMNS)
     if not overwrites:
-        check_bucket_counts(base, delta, parties)
+        check_bucket_counts(base, delta, users)
     codes = columns_of.identity_codes(delta)
     if _has_repeats(delta, codes):
-        raise _conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, parties)
+        raise _make_conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, users)
     try:
         merged_delta = columns_of.merge_entries([delta], codes)
     except Corrupt:
-        raise _conflict("File deletion conflicts: the commit adds a file that it deletes", delta, parties) from None
+        raise _make_conflict("File deletion conflicts: the commit adds a file that it deletes", delta, users) from None
     try:
         after = columns_of.merge_entries([base, merged_delta])
     except Corrupt:
-        raise _conflict(
+        raise _make_conflict(
             "File deletion conflicts: the commit adds files that are there already",
             _select_shared(delta, base),
-            parties,
+            users,
         ) from None
     missing = after.filter(after.integers("kind") == DELETE)
     if len(missing):
-        _check_expired(missing, parties)
-        raise _conflict("File deletion conflicts: the commit deletes files that are no longer live", missing, parties)
+        _check_expired(missing, users)
+        raise _make_conflict(
+            "File deletion conflicts: the commit deletes files that are no longer live", missing, users
+        )
     if key_types:
-        check_key_ranges(after, delta, parties, key_types)
+        check_key_ranges(after, delta, users, key_types)
 
 
-def _check_expired(missing: ManifestEntries, parties: ConflictUsers) -> None:
+def _check_expired(missing: ManifestEntries, users: ConflictUsers) -> None:
     """Check 3a: raise `Conflict` if all partitions of the missing files expire."""
     if all(
-        parties.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()
+        users.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()
     ):  # scalar: one a partition
         raise Conflict(
-            f"You are writing data to expired partitions of {parties.table}: the files that this commit replaces went "
+            f"You are writing data to expired partitions of {users.table}: the files that this commit replaces went "
             "with them. Nothing was committed. Leave out rows that are older than partition.expiration-time; rows "
             "like them would stop the job again",
-            snapshot_id=parties.snapshot_id,
+            snapshot_id=users.snapshot_id,
             files=tuple(missing.column("file_name").to_pylist()),
         )
 
@@ -143,7 +145,7 @@ def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 
 
-def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictUsers) -> None:
+def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, users: ConflictUsers) -> None:
     """Check 1. Numbers below 1 (dynamic, unaware, postponed) are ignored."""
     both = columns_of.concat_entries([base, delta.filter(delta.integers("kind") == ADD)]).select(
         ("partition", "total_buckets", "file_name")
@@ -158,21 +160,21 @@ def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: 
     if differs.any():
         position = int(np.flatnonzero(differs)[0])
         before, after = totals[order[position]], totals[order[position + 1]]
-        raise make_buckets_conflict(int(before), int(after), parties)
+        raise make_buckets_conflict(int(before), int(after), users)
 
 
-def make_buckets_conflict(before: int, after: int, parties: ConflictUsers) -> Conflict:
+def make_buckets_conflict(before: int, after: int, users: ConflictUsers) -> Conflict:
     """Return the error of check 1."""
     return Conflict(
-        f"Total buckets of a partition of {parties.table} changed from {before} to {after} without overwrite. Nothing "
-        f"was committed. The writer of {parties.user} opened the table under another bucket number; open it again, "
+        f"Total buckets of a partition of {users.table} changed from {before} to {after} without overwrite. Nothing "
+        f"was committed. The writer of {users.user} opened the table under another bucket number; open it again, "
         "and rescale partitions by an overwrite",
-        snapshot_id=parties.snapshot_id,
+        snapshot_id=users.snapshot_id,
     )
 
 
 def check_key_ranges(
-    after: ManifestEntries, delta: ManifestEntries, parties: ConflictUsers, key_types: Sequence[DataType]
+    after: ManifestEntries, delta: ManifestEntries, users: ConflictUsers, key_types: Sequence[DataType]
 ) -> None:
     """Check 5 for the buckets and levels that `delta` adds files to.
 
@@ -202,8 +204,8 @@ def check_key_ranges(
     )
     overlapping = np.concatenate([np.zeros(0, np.int64), *(files for files in key_sections if len(files) > 1)])
     if len(overlapping):
-        raise _conflict(
-            "LSM conflicts: files of one level would share keys", candidates.take(rows[overlapping]), parties
+        raise _make_conflict(
+            "LSM conflicts: files of one level would share keys", candidates.take(rows[overlapping]), users
         )
 
 
@@ -227,7 +229,7 @@ def check_deletion_vectors(
     delta: ManifestEntries,
     live: Iterable[IndexManifestEntry],
     changes: Sequence[IndexManifestEntry],
-    parties: ConflictUsers,
+    users: ConflictUsers,
 ) -> None:
     """Check 4: deletion vectors. `live` are the index files of the newest snapshot.
 
@@ -247,29 +249,29 @@ def check_deletion_vectors(
                 replaced_vectors[entry.partition, range_.file_name] = entry.file_name
             else:
                 marked.add((entry.partition, range_.file_name))
-    live_names = _names(base)
+    live_names = _file_identities(base)
     # files that only move to another level keep their vectors
-    added = _names(delta.filter(delta.integers("kind") == ADD))
+    added = _file_identities(delta.filter(delta.integers("kind") == ADD))
     unknown = marked - live_names - added
     if unknown:
         raise Conflict(
-            f"Trying to create deletion vectors on files of {parties.table} which are not live: "
+            f"Trying to create deletion vectors on files of {users.table} which are not live: "
             f"{_format_names(name for _, name in unknown)}. {_ADVICE}",
-            snapshot_id=parties.snapshot_id,
+            snapshot_id=users.snapshot_id,
             files=tuple(sorted(name for _, name in unknown)),
         )
-    touched = marked | (_names(delta.filter(delta.integers("kind") == DELETE)) - added)
+    touched = marked | (_file_identities(delta.filter(delta.integers("kind") == DELETE)) - added)
     stale = [key for key in touched if live_vectors.get(key) != replaced_vectors.get(key)]
     if stale:
         raise Conflict(
             f"File deletion conflicts: rows of {_format_names(name for _, name in stale)} were deleted by another "
-            f"commit (of {parties.base_user}) meanwhile. {_ADVICE}",
-            snapshot_id=parties.snapshot_id,
+            f"commit (of {users.base_user}) meanwhile. {_ADVICE}",
+            snapshot_id=users.snapshot_id,
             files=tuple(sorted(name for _, name in stale)),
         )
 
 
-def _names(entries: ManifestEntries) -> set[tuple[bytes, str]]:
+def _file_identities(entries: ManifestEntries) -> set[tuple[bytes, str]]:
     return set(zip(entries.column("partition").to_pylist(), entries.column("file_name").to_pylist(), strict=True))
 
 
@@ -286,7 +288,7 @@ def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEnt
     )
 
 
-def _conflict(reason: str, entries: ManifestEntries, parties: ConflictUsers) -> Conflict:
+def _make_conflict(reason: str, entries: ManifestEntries, parties: ConflictUsers) -> Conflict:
     names = entries.column("file_name").to_pylist()
     parties_text = (
         ""
@@ -319,7 +321,7 @@ class _CachedBucketCounts(NamedTuple):
     totals: Mapping[bytes, int]
 
 
-def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictUsers) -> None:
+def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: Delta, users: ConflictUsers) -> None:
     """Raise `Conflict` if added files have another number of buckets than their partition.
 
     All files of one partition agree on its count. An append need not know which files are live, only that its rows were
@@ -329,7 +331,7 @@ def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: De
     written_totals: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.message_rows:
         if kind == ADD and total > 0 and written_totals.setdefault(partition, total) != total:
-            raise make_buckets_conflict(written_totals[partition], total, parties)
+            raise make_buckets_conflict(written_totals[partition], total, users)
     if not written_totals:
         return
     cached = _valid_cached_counts(ctx, latest)
@@ -342,7 +344,7 @@ def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: De
                 ctx, latest, keep_partitions=lambda column: mask_partitions(column, differing)
             ),
             delta.entries,
-            parties,
+            users,
         )
         totals = {partition: total for partition, total in totals.items() if partition not in differing}
     key = _cache_key(ctx)

@@ -134,14 +134,14 @@ def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: C
         set(delta.filter(delta.integers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE)
     )
     if added:  # deleted again, they are named all the same
-        return not added & _names(manifest_reader.read_entries(ctx, manifests))
+        return not added & _file_names(manifest_reader.read_entries(ctx, manifests))
     if deleted:  # what is deleted never lives again
-        return bool(deleted & _names(manifest_reader.read_live_entries(ctx, after)))
+        return bool(deleted & _file_names(manifest_reader.read_live_entries(ctx, after)))
     index_names = {entry.file_name for entry in manifest_reader.index_entries(ctx, after)}
     if index_names & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
         return True
     return False if index_names & {entry.file_name for entry in changes.index} else None
 
 
-def _names(entries: ManifestEntries) -> set[str]:
+def _file_names(entries: ManifestEntries) -> set[str]:
     return set(entries.column("file_name").to_pylist())

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 def partition_values_of(partitions: Iterable[bytes], fields: Sequence[Field]) -> list[Values]:
     """Return the values of serialized partitions. Raises `Corrupt`."""
     types = [field.type for field in fields]
-    return [binary_row.decode(binary_row.strip_arity(row)[1], types) if types else () for row in partitions]
+    return [binary_row.decode_row(binary_row.strip_arity(row)[1], types) if types else () for row in partitions]
 
 
 def stats_of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) -> Stats:
@@ -168,7 +168,7 @@ def _combine_ranges(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...
         counts = [range_[2][position] for range_ in ranges]
         nulls.append(None if None in counts else sum(null_count or 0 for null_count in counts))
     types = [field.type for field in fields]
-    rows = [binary_row.with_arity(binary_row.encode(range_, types), len(types)) for range_ in (low, high)]
+    rows = [binary_row.with_arity(binary_row.encode_row(range_, types), len(types)) for range_ in (low, high)]
     return Stats(min_values=rows[0], max_values=rows[1], null_counts=tuple(nulls))
 
 

@@ -94,10 +94,10 @@ class _PartitionFilter:
 
     def is_replaced(self, partition: bytes) -> bool:
         if partition not in self._decisions:
-            self._decisions[partition] = self._decide(partition)
+            self._decisions[partition] = self._matches_spec(partition)
         return self._decisions[partition]
 
-    def _decide(self, partition: bytes) -> bool:
+    def _matches_spec(self, partition: bytes) -> bool:
         if self.by_file:
             return partition in self.written_partitions
         if self.rows is not None:

@@ -200,7 +200,7 @@ def _try_prepare(
     """Prepare the snapshot; return None if the newest snapshot expired while it was read (a lost race)."""
     try:
         try:
-            return _prepare(request, step, draft, reused, latest)
+            return _prepare_snapshot(request, step, draft, reused, latest)
         except FileMissing:
             if not snapshots.has_expired(request.ctx, latest):
                 raise
@@ -210,7 +210,7 @@ def _try_prepare(
         raise
 
 
-def _prepare(
+def _prepare_snapshot(
     request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None
 ) -> _PreparedSnapshot:
     ctx = request.ctx
@@ -274,7 +274,7 @@ def _build_snapshot(
     index_name: str | None,
 ) -> Snapshot:
     ctx = request.ctx
-    schema_id = schemas.ids(ctx)[-1]
+    schema_id = schemas.list_ids(ctx)[-1]
     row_delta = changes.delta.row_count(ADD) - changes.delta.row_count(DELETE)
     watermarks = [
         watermark

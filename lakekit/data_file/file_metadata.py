@@ -78,12 +78,12 @@ class StatsCollector:
         self._fields = tuple(field for field in fields if field.name not in encoder_stats)
         self._columns = {field.name: encoder_stats.get(field.name) or ColumnStats() for field in fields}
 
-    def add(self, frame: pl.DataFrame) -> None:
+    def add_frame(self, frame: pl.DataFrame) -> None:
         """Include the rows of a frame."""
         for field in self._fields:
             self._columns[field.name].add(frame.get_column(field.name), field.type)
 
-    def column(self, name: str) -> tuple[Any, Any, int]:
+    def column_bounds(self, name: str) -> tuple[Any, Any, int]:
         """Return (minimum, maximum, null count) of a column; None for bounds that are not known.
 
         Values are in the form of `types.arrow`.
@@ -98,25 +98,25 @@ class StatsCollector:
         """
         if field.name not in self._columns or field.type.root in FLOAT_TYPES:
             return False
-        low, high, nulls = self.column(field.name)
+        low, high, nulls = self.column_bounds(field.name)
         return low is not None and not nulls and truncate_bounds(low, high, field.type, mode) == (low, high)
 
-    def stats(self, fields: Sequence[Field], modes: Sequence[str]) -> Stats:
+    def to_stats(self, fields: Sequence[Field], modes: Sequence[str]) -> Stats:
         """Return the statistics of some columns as a manifest stores them.
 
         Columns of mode `none` need not have been added.
         """
         types = _nullable_types(tuple(fields))
         columns = [
-            _NO_STATS if mode == STATS_NONE else self.column(field.name)
+            _NO_STATS if mode == STATS_NONE else self.column_bounds(field.name)
             for field, mode in zip(fields, modes, strict=True)
         ]
         bounds = [
             truncate_bounds(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)
         ]
         return Stats(
-            min_values=binary_row.with_arity(binary_row.encode([low for low, _ in bounds], types), len(types)),
-            max_values=binary_row.with_arity(binary_row.encode([high for _, high in bounds], types), len(types)),
+            min_values=binary_row.with_arity(binary_row.encode_row([low for low, _ in bounds], types), len(types)),
+            max_values=binary_row.with_arity(binary_row.encode_row([high for _, high in bounds], types), len(types)),
             null_counts=tuple(
                 None if mode == STATS_NONE else nulls for (_, _, nulls), mode in zip(columns, modes, strict=True)
             ),
@@ -135,7 +135,7 @@ def _truncate_length(mode: str) -> int | None:
     return None if match is None else int(match.group(1))
 
 
-def _fits(value: Any, t: DataType) -> bool:
+def _fits_precision(value: Any, t: DataType) -> bool:
     """Return whether a decimal has no more digits than its type."""
     limit = 10 ** ((t.precision or 10) - (t.scale or 0))
     return -limit < value < limit  # no abs: it rounds to 28 digits
@@ -153,7 +153,7 @@ def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
         return instant_of_count(low, unit), instant_of_count(high, unit)
     if t.root == "TIME":
         return low // 1_000_000, high // 1_000_000
-    if t.root == "DECIMAL" and not (_fits(low, t) and _fits(high, t)):
+    if t.root == "DECIMAL" and not (_fits_precision(low, t) and _fits_precision(high, t)):
         return None, None
     return low, high
 
@@ -211,7 +211,7 @@ def index_definitions(schema: TableSchema, options: TableOptions) -> tuple[Index
     """
     _check_index_options(options)
     return tuple(
-        _index(schema, kind, name, column_options)
+        _make_index_definition(schema, kind, name, column_options)
         for kind, columns in options.file_indexes.items()
         for name, column_options in columns.items()
     )
@@ -255,7 +255,7 @@ def _check_index_options(options: TableOptions) -> None:
             raise InvalidOption(f"{msg}. Name {column} there, or take this one away", key=key, value=value)
 
 
-def _index(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]) -> IndexDefinition:
+def _make_index_definition(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]) -> IndexDefinition:
     column, bracket, map_key = name.partition("[")
     nested = bool(bracket) and map_key.endswith("]") and not schema.has(name)
     key = f"{_PREFIX}.{kind}.columns"
@@ -297,10 +297,10 @@ class IndexBuilder:
 
     def __init__(self, indexes: Sequence[IndexDefinition]) -> None:
         self._indexes = tuple(indexes)
-        self._columns = tuple({(index.column, index.map_key): _values(index) for index in indexes}.items())
+        self._columns = tuple({(index.column, index.map_key): _indexed_values(index) for index in indexes}.items())
         self._parts: list[pl.DataFrame] = []
 
-    def add(self, frame: pl.DataFrame) -> None:
+    def add_frame(self, frame: pl.DataFrame) -> None:
         """Add rows of the file, in order."""
         if self._indexes:
             self._parts.append(frame.select(expr.alias(str(i)) for i, (_, expr) in enumerate(self._columns)))
@@ -336,7 +336,7 @@ class IndexBuilder:
         return None, (path.rpartition("/")[2],)
 
 
-def _values(index: IndexDefinition) -> pl.Expr:
+def _indexed_values(index: IndexDefinition) -> pl.Expr:
     column = col(index.column)
     if index.map_key is None:
         return column

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def partition_values(ctx: TableContext, partition: bytes) -> tuple[object, ...]:
     """Return the values of a serialized partition row, in the order of the partition keys."""
-    return _values(partition, tuple(field.type for field in ctx.schema.partition_fields))
+    return _decode_partition(partition, tuple(field.type for field in ctx.schema.partition_fields))
 
 
 def partition_path(ctx: TableContext, partition: bytes) -> str:
@@ -43,7 +43,9 @@ def partition_path(ctx: TableContext, partition: bytes) -> str:
     if not fields:
         return ""
     names, types = tuple(field.name for field in fields), tuple(field.type for field in fields)
-    return _path(partition, names, types, ctx.options.partition_default_name, ctx.options.partition_legacy_name)
+    return _partition_path(
+        partition, names, types, ctx.options.partition_default_name, ctx.options.partition_legacy_name
+    )
 
 
 def partition_spec(ctx: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]:
@@ -100,16 +102,19 @@ def paths_with_extra_files(
 
 
 @lru_cache(maxsize=4096)
-def _values(partition: bytes, types: tuple[DataType, ...]) -> tuple[object, ...]:
-    return binary_row.decode(binary_row.strip_arity(partition)[1], types)
+def _decode_partition(partition: bytes, types: tuple[DataType, ...]) -> tuple[object, ...]:
+    return binary_row.decode_row(binary_row.strip_arity(partition)[1], types)
 
 
 @lru_cache(maxsize=4096)
-def _path(
+def _partition_path(
     partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool
 ) -> str:
     return partitions.partition_path(
-        names, partitions.partition_texts(_values(partition, types), types, default_name=default_name, legacy=legacy)
+        names,
+        partitions.partition_texts(
+            _decode_partition(partition, types), types, default_name=default_name, legacy=legacy
+        ),
     )
 
 

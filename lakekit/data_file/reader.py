@@ -149,14 +149,14 @@ def scan_files(
         selected_rows=row_masks or {},
     )
     by_schema = {
-        schema_id: _evolution(request, schemas.schema_of_file(ctx, schema_id))
+        schema_id: _schema_evolution(request, schemas.schema_of_file(ctx, schema_id))
         for schema_id in dict.fromkeys(file.schema_id for file in files)
     }
     columns = {
         schema_id: {field.name: field.type for field in evolved.file_fields} for schema_id, evolved in by_schema.items()
     }
     verified = verify_files(ctx, files, paths, snapshot_id, columns=columns)
-    groups = list(_groups(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
+    groups = list(_group_files(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
     frames = [_scan_group(request, group, counted=len(groups) > 1) for group in groups]
     if not frames:
         schema = polars_schema(
@@ -177,7 +177,7 @@ def _timestamp_unit(ctx: TableContext) -> str | None:
 # ---- groups ----------------------------------------------------------------------------------------------------------
 
 
-def _groups(
+def _group_files(
     request: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]
 ) -> Iterator[SchemaGroup]:
     """Yield runs of adjacent files that one scan can read, in the order of the files."""
@@ -204,7 +204,7 @@ def _groups(
             *_scan_group_key(request, file, native=native),
         )
         if i and (file_key != key or rows + file.row_count > _MOST_ROWS):
-            yield _group(
+            yield _make_group(
                 files[first:i],
                 paths[first:i],
                 by_schema,
@@ -216,7 +216,7 @@ def _groups(
         key = file_key
         rows += file.row_count
     if len(files):
-        yield _group(
+        yield _make_group(
             files[first:],
             paths[first:],
             by_schema,
@@ -232,7 +232,7 @@ def _is_second_version(request: ScanRequest, schema_id: int) -> bool:
     return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, request.ctx.all_options))
 
 
-def _group(
+def _make_group(
     files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution], **facts: Any
 ) -> SchemaGroup:
     first_file = files[0]
@@ -253,7 +253,7 @@ def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, native: bool) -
         yield file.name
 
 
-def _evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
+def _schema_evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     ctx = request.ctx
     physical = tuple(SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.is_keyed)
     zone = ctx.options.lakekit_java_time_zone
@@ -272,7 +272,7 @@ def _scan_group(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> p
         _check_counts(request, group)
     row = request.row_index or ROW
     start = group.start if request.row_index is not None else 0
-    frame = _scan(request, group, (row, start) if positional or numbered else None)
+    frame = _scan_physical(request, group, (row, start) if positional or numbered else None)
     if positional:
         frame = deletion_vector_reader.filter_positions(
             frame, (row, start), group.files, request.deleted_rows, request.selected_rows, group.paths
@@ -318,7 +318,7 @@ def _fill_partition_columns(request: ScanRequest, group: SchemaGroup, values: Se
     ]
 
 
-def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
+def _scan_physical(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
     """Scan the physical columns of a group's files."""
     ctx, fields = request.ctx, group.evolution.file_fields
     if group.native:

@@ -123,7 +123,7 @@ def _build_file_spec(
     stats_columns = {f.name for f, m in (*valued, *zip(key, key_modes, strict=True)) if m != file_metadata.STATS_NONE}
     return FileSpec(
         format_name=format_name,
-        encoding=encoding(options, compression),
+        encoding=make_encoding(options, compression),
         extension=file_extension(options, format_name, compression),
         name_prefix=options.changelog_file_prefix if changelog else "",
         physical_fields=physical,
@@ -184,7 +184,7 @@ def _format_choices(options: TableOptions, level: int | None, *, changelog: bool
     return format_name.lower(), compression, file_metadata.parse_stats_mode(mode, key)
 
 
-def encoding(options: TableOptions, compression: str) -> Encoding:
+def make_encoding(options: TableOptions, compression: str) -> Encoding:
     """Return the `Encoding` that the table options and a compression give."""
     return Encoding(
         compression=compression,
@@ -234,7 +234,7 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
 
 
 def allocate_path(
-    ctx: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int
+    ctx: TableContext, names: FileNames, spec: FileSpec, partition: bytes, bucket: int
 ) -> tuple[str, str, str | None]:
     """Return (name, full path, external path) of the next file; the external path is None inside the table.
 
@@ -242,7 +242,7 @@ def allocate_path(
         LocationNotAllowed: an external root is not allowed.
         Unsupported: lakekit does not follow the strategy of external paths.
     """
-    name = names.next_name(shape.extension, prefix=shape.name_prefix or None)
+    name = names.next_name(spec.extension, prefix=spec.name_prefix or None)
     directory = partition_path(ctx, partition)
     roots = checked_external_roots(ctx)
     if not roots:
@@ -280,11 +280,11 @@ def external_roots(options: TableOptions) -> tuple[str, ...]:
     roots = options.data_file_external_paths
     if strategy == "specific-fs":
         scheme = (options.data_file_external_paths_specific_fs or "").lower()
-        roots = tuple(root for root in roots if _scheme(root) == scheme)
+        roots = tuple(root for root in roots if _url_scheme(root) == scheme)
     return tuple(roots)
 
 
-def _scheme(root: str) -> str:
+def _url_scheme(root: str) -> str:
     scheme, colon, _ = root.partition(":")
     return scheme.lower() if colon else "file"
 
@@ -340,8 +340,8 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 class _SortedRunWriter:
     """The files of one run: the finished files and the open file."""
 
-    def __init__(self, target: WriteTarget, shape: FileSpec) -> None:
-        self.target, self.spec = target, shape
+    def __init__(self, target: WriteTarget, spec: FileSpec) -> None:
+        self.target, self.spec = target, spec
         self.files: list[DataFileMeta] = []
         self.paths: list[str] = []
         self.next_sequence = target.first_sequence_number
@@ -366,9 +366,9 @@ class _SortedRunWriter:
             self.files.append(meta)
             self.next_sequence = meta.max_sequence_number + 1
 
-    def abort(self, why: BaseException) -> BaseException:
-        """Delete the files of the run, and return the error to raise: `why`, or the storage error that caused it."""
-        failed = why if self.open is None else self.open.abandon(why)
+    def abort(self, error: BaseException) -> BaseException:
+        """Delete the files of the run, and return the error to raise: `error`, or the storage error that caused it."""
+        failed = error if self.open is None else self.open.abandon(error)
         with suppress(StorageFailed):
             self.target.ctx.storage.delete(self.paths)
         return failed
@@ -377,29 +377,29 @@ class _SortedRunWriter:
 class _OpenDataFile:
     """One data file that is being written."""
 
-    def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
-        self.target, self.spec, self.first_sequence = target, shape, first_sequence
+    def __init__(self, target: WriteTarget, spec: FileSpec, first_sequence: int) -> None:
+        self.target, self.spec, self.first_sequence = target, spec, first_sequence
         self.name, self.path, self.external_path = allocate_path(
-            target.ctx, target.names, shape, target.partition, target.bucket
+            target.ctx, target.names, spec, target.partition, target.bucket
         )
         self.index_path = target.ctx.paths.extra_file(self.path, f"{self.name}.index")
-        self.paths = [self.path, self.index_path] if shape.index_definitions else [self.path]
+        self.paths = [self.path, self.index_path] if spec.index_definitions else [self.path]
         self.rows = self.raw_bytes = self.deletes = 0
         self.sequences: tuple[int, int] | None = None
         self.first_row: pl.DataFrame | None = None
         self.last_row: pl.DataFrame | None = None
-        self.indexing = IndexBuilder(shape.index_definitions)
+        self.indexing = IndexBuilder(spec.index_definitions)
         self.exit_stack = ExitStack()
         self.sink = self.exit_stack.enter_context(target.ctx.storage.open_write(self.path))
         try:
-            self.encoder = open_writer(self.sink, shape.format_name, shape.physical_fields, shape.encoding)
+            self.encoder = open_writer(self.sink, spec.format_name, spec.physical_fields, spec.encoding)
         except BaseException as why:
             failed = self.abandon(why)
             if failed is not why:
                 raise failed from why
             raise
-        self.narrow = _lossy_decimals(target.ctx.schema.fields, shape.format_name)
-        self.stats_collector = StatsCollector(shape.bounds_fields, self.encoder.column_stats)
+        self.narrow = _lossy_decimals(target.ctx.schema.fields, spec.format_name)
+        self.stats_collector = StatsCollector(spec.bounds_fields, self.encoder.column_stats)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
         """Return whether these rows may be added to this file."""
@@ -429,13 +429,15 @@ class _OpenDataFile:
         if self.target.keyed:
             kinds, numbers = frame.get_column(KIND), frame.get_column(SEQUENCE)
             self.deletes += int((kinds.to_numpy() & 1).sum()) if kinds.max() else 0  # -U and -D are the odd ones
-            self._sequence(_as_int(numbers.min()), _as_int(numbers.max()))
+            self._widen_sequence_range(_as_int(numbers.min()), _as_int(numbers.max()))
             self.first_row = frame.head(1) if self.first_row is None else self.first_row
             self.last_row = frame.tail(1)
         else:
-            self._sequence(self.first_sequence + self.rows, self.first_sequence + self.rows + frame.height - 1)
-        self.stats_collector.add(frame)
-        self.indexing.add(frame)
+            self._widen_sequence_range(
+                self.first_sequence + self.rows, self.first_sequence + self.rows + frame.height - 1
+            )
+        self.stats_collector.add_frame(frame)
+        self.indexing.add_frame(frame)
         self.rows += frame.height
         self.raw_bytes += int(frame.estimated_size())
         columns = [
@@ -444,7 +446,7 @@ class _OpenDataFile:
         ]
         self.encoder.write(columns[0].to_frame().hstack(columns[1:]))
 
-    def _sequence(self, low: int, high: int) -> None:
+    def _widen_sequence_range(self, low: int, high: int) -> None:
         before = self.sequences
         self.sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
@@ -457,8 +459,8 @@ class _OpenDataFile:
         embedded, extra = self.indexing.store(ctx, self.index_path)
         assert self.sequences is not None
         keyed = self.target.keyed
-        key_stats = self.stats_collector.stats(shape.key_fields, shape.key_modes) if keyed else NO_STATS
-        min_key, max_key = self._keys(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
+        key_stats = self.stats_collector.to_stats(shape.key_fields, shape.key_modes) if keyed else NO_STATS
+        min_key, max_key = self._key_bounds(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
         return DataFileMeta(
             name=self.name,
             size_bytes=size,
@@ -466,7 +468,7 @@ class _OpenDataFile:
             min_key=min_key,
             max_key=max_key,
             key_stats=key_stats,
-            value_stats=self.stats_collector.stats(shape.value_fields, shape.value_modes),
+            value_stats=self.stats_collector.to_stats(shape.value_fields, shape.value_modes),
             value_stats_cols=shape.value_stats_cols,
             min_sequence_number=self.sequences[0],
             max_sequence_number=self.sequences[1],
@@ -480,7 +482,7 @@ class _OpenDataFile:
             external_path=self.external_path,
         )
 
-    def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
+    def _key_bounds(self, key_stats: Stats) -> tuple[bytes, bytes]:
         """Return the keys of the first and the last row.
 
         For rows that are sorted by one column, the statistics of this column are used if they are not truncated.
@@ -491,20 +493,20 @@ class _OpenDataFile:
             and self.stats_collector.has_exact_bounds(self.spec.key_fields[0], self.spec.key_modes[0])
         ):
             return key_stats.min_values, key_stats.max_values
-        return _keys(self.first_row, self.last_row, self.spec.key_fields)
+        return _encode_key_bounds(self.first_row, self.last_row, self.spec.key_fields)
 
-    def abandon(self, why: BaseException) -> BaseException:
+    def abandon(self, error: BaseException) -> BaseException:
         """Discard the file, which then never appears, and return the error to raise.
 
-        The error is the storage error if a disk failed below the encoder, else `why`.
+        The error is the storage error if a disk failed below the encoder, else `error`.
         """
         try:
-            self.exit_stack.__exit__(type(why), why, why.__traceback__)
+            self.exit_stack.__exit__(type(error), error, error.__traceback__)
         except StorageFailed as failed:
-            return failed if isinstance(why, OSError) else why
-        except type(why):
+            return failed if isinstance(error, OSError) else error
+        except type(error):
             pass
-        return why
+        return error
 
 
 def _lossy_decimals(fields: Sequence[Field], format_name: str) -> tuple[Field, ...]:
@@ -520,7 +522,9 @@ def _as_int(number: object) -> int:
     return number
 
 
-def _keys(first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]) -> tuple[bytes, bytes]:
+def _encode_key_bounds(
+    first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]
+) -> tuple[bytes, bytes]:
     """Return the keys of two rows as serialized rows, encoded in one call, as most of the cost is per call."""
     assert first is not None
     assert last is not None

@@ -67,7 +67,7 @@ def may_retract(
     if len(doubts):
         doubtful = entries.select(_PATH_COLUMNS).take(rows[doubts])
         paths = data_file_paths(ctx, doubtful)
-        answers = [ctx.runtime.metadata_cache.get(_key(ctx, path)) for path in paths]
+        answers = [ctx.runtime.metadata_cache.get(_cache_key(ctx, path)) for path in paths]
         if None in answers:
             answers = _may_retract_by_footers(
                 ctx, entries.take(rows[doubts]).files_to_read(), paths, reads_remote=reads_remote
@@ -91,7 +91,7 @@ def has_retractions(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
     return bool((kinds & 1 == 1).any())
 
 
-def _key(ctx: TableContext, path: str) -> Hashable:
+def _cache_key(ctx: TableContext, path: str) -> Hashable:
     return "kinds", ctx.storage, path
 
 
@@ -100,7 +100,7 @@ def _may_retract_by_footers(
 ) -> list[bool]:
     """Return which files may hold rows that retract, of files of level 0 whose count is 0."""
     cache, storage = ctx.runtime.metadata_cache, ctx.storage
-    keys = [_key(ctx, path) for path in paths]
+    keys = [_cache_key(ctx, path) for path in paths]
     answers: list[bool | None] = [cache.get(key) for key in keys]
     unknown = [i for i, cached_answer in enumerate(answers) if cached_answer is None]
     if unknown and (reads_remote or not storage.is_remote):

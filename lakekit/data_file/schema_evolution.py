@@ -79,11 +79,11 @@ def build_evolution(
     Raises:
         Unsupported: a type was changed in a way that Paimon forbids.
     """
-    return _evolution(tuple(wanted), tuple(schema), timestamp_unit, zone)
+    return _build_evolution(tuple(wanted), tuple(schema), timestamp_unit, zone)
 
 
 @lru_cache(maxsize=1024)
-def _evolution(
+def _build_evolution(
     wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str
 ) -> SchemaEvolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
@@ -95,18 +95,18 @@ def _evolution(
     )
     file_columns = {have.name: have for _, have in pairs if have is not None}
     casts_some = any(have is not None and not is_same_type(have.type, want.type) for want, have in pairs)
-    make = partial(_columns, pairs, timestamp_unit, zone)
+    make = partial(_evolve_columns, pairs, timestamp_unit, zone)
     return SchemaEvolution(
         file_fields=tuple(file_columns.values()),
         columns=make(None),
-        signature=tuple((f.name, _shape(f.type)) for f in file_columns.values()),
+        signature=tuple((f.name, _without_nullability(f.type)) for f in file_columns.values()),
         is_plain=not casts_some and all(have is not None and have.name == want.name for want, have in pairs),
         columns_with_errors=make if casts_some else None,
         variants=tuple(f for f in file_columns.values() if f.type.root == "MAP" or f.type.holds(("VARIANT",))),
     )
 
 
-def _columns(
+def _evolve_columns(
     pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, add_file: Told | None
 ) -> tuple[pl.Expr, ...]:
     """Return the wanted column of each pair, computed from the one that the files have."""
@@ -129,7 +129,7 @@ def evolve_column(column: pl.Expr, file_type: DataType, result_type: DataType, t
         return column
     if is_dropped_part(file_type, result_type):
         dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
-        return column.map_batches(partial(_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
+        return column.map_batches(partial(_null_series, dtype=dtype), return_dtype=dtype, is_elementwise=True)
     match file_type.root, result_type.root:
         case "ROW", "ROW":
             by_id, parts = {f.id: f for f in file_type.fields}, []
@@ -177,7 +177,7 @@ def is_dropped_part(file_type: DataType, result_type: DataType) -> bool:
     return False
 
 
-def _nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+def _null_series(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     return pl.Series(rows.name, [None], dtype=dtype).new_from_index(0, len(rows))
 
 
@@ -203,7 +203,7 @@ def is_same_type(a: DataType, b: DataType) -> bool:
     )
 
 
-def _shape(t: DataType) -> DataType:
+def _without_nullability(t: DataType) -> DataType:
     """Return the type without nullability, which does not change how a file is read."""
     return t.as_nullable()
 
@@ -258,7 +258,8 @@ def _has_complete_values(ctx: TableContext, file: DataFileMeta, path: str, names
     null_counts = dict(zip(of_columns, counts, strict=True))
     default_name = ctx.options.partition_default_name
     return all(
-        null_counts.get(name) == 0 or (null_counts.get(name) is not None and _text(ctx, path, name) == default_name)
+        null_counts.get(name) == 0
+        or (null_counts.get(name) is not None and _path_value_text(ctx, path, name) == default_name)
         for name in names
         if name
     )
@@ -278,11 +279,11 @@ def fill_from_path(
         return path_value if _is_aggregated(ctx) else pl.coalesce(column, path_value)
     fill = partial(_fill_rows, ctx=ctx, field=field, sources=sources)
     return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(
-        fill, return_dtype=_dtype(ctx, field), is_elementwise=True
+        fill, return_dtype=_polars_type_of(ctx, field), is_elementwise=True
     )
 
 
-def _dtype(ctx: TableContext, field: Field) -> pl.DataType:
+def _polars_type_of(ctx: TableContext, field: Field) -> pl.DataType:
     return polars_type(field.type, timestamp_unit=ctx.options.lakekit_timestamp_unit)
 
 
@@ -303,18 +304,18 @@ def _fill_rows(rows: pl.Series, *, ctx: TableContext, field: Field, sources: Map
 
 
 def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
-    texts = [_text(ctx, path, field.name) for path in paths]
+    texts = [_path_value_text(ctx, path, field.name) for path in paths]
     default_name = ctx.options.partition_default_name
     values = [partitions.parse_partition([text], [field.type], default_name=default_name) for text in texts]
     rows = pa.array(
-        [binary_row.with_arity(binary_row.encode(value, [field.type.as_nullable()]), 1) for value in values],
+        [binary_row.with_arity(binary_row.encode_row(value, [field.type.as_nullable()]), 1) for value in values],
         pa.binary(),
     )
     [column] = binary_row.decode_columns(rows, [field.type.as_nullable()])
-    return pl.Series(field.name, column).cast(_dtype(ctx, field))
+    return pl.Series(field.name, column).cast(_polars_type_of(ctx, field))
 
 
-def _text(ctx: TableContext, path: str, name: str) -> str:
+def _path_value_text(ctx: TableContext, path: str, name: str) -> str:
     """Return the value of a partition column in the directory of a file, as text."""
     keys = ctx.schema.partition_keys
     return partitions.unescape_name(path.split("/")[-2 - len(keys) + keys.index(name)].partition("=")[2])

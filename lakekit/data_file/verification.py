@@ -81,12 +81,10 @@ class PageHeaderChecks:
         if data is None and stat.size_bytes <= MAX_WHOLE_READ_BYTES:
             data = self._storage.read(stat.path)
         if data is not None:
-            parquet_bounds.check_file_bounds(stat.path, partial(_part, data), len(data), self._columns)
+            parquet_bounds.check_file_bounds(stat.path, partial(_slice_bytes, data), len(data), self._columns)
         else:
             with io.FileIO(native) as file:
-                parquet_bounds.check_file_bounds(
-                    stat.path, partial(_part_of_file, file), stat.size_bytes, self._columns
-                )
+                parquet_bounds.check_file_bounds(stat.path, partial(_read_slice, file), stat.size_bytes, self._columns)
         if stat.tag is not None:
             key = (_KEY, stat.path, stat.tag)
             checked: frozenset[str] | None = self._runtime.metadata_cache.get(key)
@@ -99,11 +97,11 @@ class PageHeaderChecks:
             self._runtime.metadata_cache.put(marks, _CACHED_BYTES * len(marks))
 
 
-def _part(data: bytes, offset: int, length: int) -> bytes:
+def _slice_bytes(data: bytes, offset: int, length: int) -> bytes:
     return data[offset : offset + length]
 
 
-def _part_of_file(file: io.FileIO, offset: int, length: int) -> bytes:
+def _read_slice(file: io.FileIO, offset: int, length: int) -> bytes:
     file.seek(offset)
     return file.read(length) or b""
 
@@ -255,12 +253,13 @@ def make_file_missing(ctx: TableContext, path: str, file: DataFileMeta | None, s
     size = "" if file is None else f" ({humanize.format_size(file.size_bytes)})"
     lists = f"{ctx.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {ctx.name} lists"
     return FileMissing(
-        f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(ctx, snapshot_id)}",
+        f"{lists} {short}{size}, which is not there. Was it expired by another writer? "
+        f"{_missing_file_advice(ctx, snapshot_id)}",
         path=path,
     )
 
 
-def _advice(ctx: TableContext, snapshot_id: int | None) -> str:
+def _missing_file_advice(ctx: TableContext, snapshot_id: int | None) -> str:
     newest = snapshots.latest_id(ctx)
     if newest is None or newest == snapshot_id:
         return "t.check() looks for other missing files"

@@ -337,36 +337,36 @@ def apply_changes(
     )
 
 
-def _apply_change(work: _SchemaDraft, change: TableChange) -> None:
+def _apply_change(draft: _SchemaDraft, change: TableChange) -> None:
     match change:
         case schema_changes.AddColumn():
-            _add_column(work, change)
+            _add_column(draft, change)
         case schema_changes.RenameColumn():
-            _rename_column(work, change)
+            _rename_column(draft, change)
         case schema_changes.DropColumn():
-            _drop_column(work, change)
+            _drop_column(draft, change)
         case schema_changes.UpdateType():
-            _change_type(work, change)
+            _change_type(draft, change)
         case schema_changes.UpdateNullability():
-            _change_nullability(work, change)
+            _change_nullability(draft, change)
         case schema_changes.UpdateComment():
-            work.fields = change_fields_at(
-                work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path)
+            draft.fields = change_fields_at(
+                draft.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path)
             )
         case schema_changes.UpdateDefault():
-            work.fields = change_fields_at(
-                work.fields, change.path, partial(_with_default, default=change.default, path=change.path)
+            draft.fields = change_fields_at(
+                draft.fields, change.path, partial(_with_default, default=change.default, path=change.path)
             )
         case schema_changes.MoveColumn():
-            work.fields = _move_field(work.fields, change)
+            draft.fields = _move_field(draft.fields, change)
         case schema_changes.SetOption():
             apply_option_change(
-                work.options, work.old_options, change.key, change.value, has_snapshots=work.has_snapshots
+                draft.options, draft.old_options, change.key, change.value, has_snapshots=draft.has_snapshots
             )
         case schema_changes.ResetOption():
-            apply_option_reset(work.options, work.old_options, change.key, has_snapshots=work.has_snapshots)
+            apply_option_reset(draft.options, draft.old_options, change.key, has_snapshots=draft.has_snapshots)
         case schema_changes.SetComment():
-            work.comment = change.comment
+            draft.comment = change.comment
         case _:
             msg = f"t.alter takes changes such as lk.add_column('c', 'INT'); found {type(change).__name__}"
             raise TypeError(msg)
@@ -375,7 +375,7 @@ def _apply_change(work: _SchemaDraft, change: TableChange) -> None:
 # ---- adding and dropping columns -----------------------------------------------------------------
 
 
-def _add_column(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
+def _add_column(draft: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     name = join_path(change.path)
     if not change.type.nullable:
         raise SchemaMismatch(
@@ -384,12 +384,14 @@ def _add_column(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
             column=name,
         )
     check_default(change.type, change.default, name)
-    (field,), work.highest_field_id = assign_ids(
+    (field,), draft.highest_field_id = assign_ids(
         [Field(change.path[-1], change.type, comment=change.comment, default=change.default)],
-        work.highest_field_id,
+        draft.highest_field_id,
     )
     partitions = (
-        work.old_schema.partition_keys if work.old_options.add_column_before_partition and len(change.path) == 1 else ()
+        draft.old_schema.partition_keys
+        if draft.old_options.add_column_before_partition and len(change.path) == 1
+        else ()
     )
 
     def add(fields: Fields, last: str) -> Fields:
@@ -400,7 +402,7 @@ def _add_column(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
             at = next((i for i, existing in enumerate(fields) if existing.name in partitions), len(fields))
         return (*fields[:at], field, *fields[at:])
 
-    work.fields = change_fields_at(work.fields, change.path, add)
+    draft.fields = change_fields_at(draft.fields, change.path, add)
 
 
 def _insertion_index(fields: Fields, position: ColumnPosition | None, above: Path) -> int | None:
@@ -412,10 +414,10 @@ def _insertion_index(fields: Fields, position: ColumnPosition | None, above: Pat
     return field_index(fields, position.column, (*above, position.column)) + (position.relation == "after")
 
 
-def _rename_column(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
+def _rename_column(draft: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
     path, new = change.path, change.new_name
     if len(path) == 1:
-        _refuse_partition(work, path[0], "rename")
+        _refuse_partition(draft, path[0], "rename")
 
     def rename(fields: Fields, last: str) -> Fields:
         at = field_index(fields, last, path)
@@ -425,22 +427,22 @@ def _rename_column(work: _SchemaDraft, change: schema_changes.RenameColumn) -> N
             )
         return (*fields[:at], replace(fields[at], name=new), *fields[at + 1 :])
 
-    work.fields = change_fields_at(work.fields, path, rename)
+    draft.fields = change_fields_at(draft.fields, path, rename)
     if len(path) == 1:
-        work.primary_keys = tuple(new if name == path[0] else name for name in work.primary_keys)
-        work.options = table_options.rename_column(work.options, path[0], new)
+        draft.primary_keys = tuple(new if name == path[0] else name for name in draft.primary_keys)
+        draft.options = table_options.rename_column(draft.options, path[0], new)
 
 
-def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
-    if name in work.old_schema.partition_keys:
+def _refuse_partition(draft: _SchemaDraft, name: str, what: str) -> None:
+    if name in draft.old_schema.partition_keys:
         raise SchemaMismatch(
             f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name
         )
 
 
-def _drop_column(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
+def _drop_column(draft: _SchemaDraft, change: schema_changes.DropColumn) -> None:
     path = change.path
-    if len(path) == 1 and path[0] in (*work.old_schema.partition_keys, *work.primary_keys):
+    if len(path) == 1 and path[0] in (*draft.old_schema.partition_keys, *draft.primary_keys):
         raise SchemaMismatch(
             f"Cannot drop partition key or primary key: [{path[0]}]; rows are found by it", column=path[0]
         )
@@ -453,7 +455,7 @@ def _drop_column(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
             )
         return (*fields[:at], *fields[at + 1 :])
 
-    work.fields = change_fields_at(work.fields, path, drop)
+    draft.fields = change_fields_at(draft.fields, path, drop)
 
 
 def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
@@ -474,38 +476,40 @@ def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
 # ---- changing columns ----------------------------------------------------------------------------
 
 
-def _change_type(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
+def _change_type(draft: _SchemaDraft, change: schema_changes.UpdateType) -> None:
     path = change.path
     if len(path) == 1:
-        _refuse_partition(work, path[0], "update")
-        if path[0] in work.primary_keys:
+        _refuse_partition(draft, path[0], "update")
+        if path[0] in draft.primary_keys:
             raise SchemaMismatch(
                 f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0]
             )
     rules = TypeChangeRules(
-        allows_explicit_casts=not work.old_options.disable_explicit_type_casting,
-        forbid_not_null=work.old_options.alter_column_null_to_not_null_disabled,
-        highest_field_id=work.highest_field_id,
+        allows_explicit_casts=not draft.old_options.disable_explicit_type_casting,
+        forbid_not_null=draft.old_options.alter_column_null_to_not_null_disabled,
+        highest_field_id=draft.highest_field_id,
     )
-    work.fields = change_type_at(work.fields, path, lambda held: rules.evolve_type(held, change.type, join_path(path)))
-    work.highest_field_id = rules.highest_field_id
+    draft.fields = change_type_at(
+        draft.fields, path, lambda held: rules.evolve_type(held, change.type, join_path(path))
+    )
+    draft.highest_field_id = rules.highest_field_id
     if len(path) == 1 or path[-1] not in ("element", "value"):
-        change_fields_at(work.fields, path, partial(_with_default_kept, path=path))
+        change_fields_at(draft.fields, path, partial(_with_default_kept, path=path))
 
 
-def _change_nullability(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
+def _change_nullability(draft: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
     path = change.path
-    if change.nullable and len(path) == 1 and path[0] in work.primary_keys:
+    if change.nullable and len(path) == 1 and path[0] in draft.primary_keys:
         raise SchemaMismatch(
             f"Cannot change nullability of primary key: [{path[0]}]; keys take no nulls", column=path[0]
         )
 
     def renull(current: DataType) -> DataType:
-        if work.old_options.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
+        if draft.old_options.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
             raise make_not_null_error(join_path(path))
         return replace(current, nullable=change.nullable)
 
-    work.fields = change_type_at(work.fields, path, renull)
+    draft.fields = change_type_at(draft.fields, path, renull)
 
 
 def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path) -> Fields:

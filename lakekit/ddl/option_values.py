@@ -44,22 +44,26 @@ def check_option_values(schema: TableSchema, options: TableOptions) -> None:
     for key, (is_usable, requirement) in VALUE_RULES.items():
         text = options.texts.get(key)
         if text is not None and not is_usable(text.strip()):
-            raise _refuse(key, text, requirement)
+            raise _make_refusal(key, text, requirement)
     if (
         schema.primary_keys
         and options.record_level_expire_time_ms is not None
         and options.record_level_time_field is None
     ):
         key = "record-level.expire-time"
-        raise _refuse(key, options.texts[key], "record-level.time-field must name the column that holds a row's time")
+        raise _make_refusal(
+            key, options.texts[key], "record-level.time-field must name the column that holds a row's time"
+        )
     if (name := options.rowkind_field) is not None and schema.has(name) and schema.field(name).type.root not in STRINGS:
-        raise _refuse("rowkind.field", name, f"it names a column of texts, and {name} is {schema.field(name).type}")
+        raise _make_refusal(
+            "rowkind.field", name, f"it names a column of texts, and {name} is {schema.field(name).type}"
+        )
     names = [name.strip() for name in options.texts.get("bucket-key", "").split(",")]
     if len(names) != len(set(names)):
-        raise _refuse("bucket-key", options.texts["bucket-key"], "a column is named once")
+        raise _make_refusal("bucket-key", options.texts["bucket-key"], "a column is named once")
 
 
-def _refuse(key: str, text: str, requirement: str) -> InvalidOption:
+def _make_refusal(key: str, text: str, requirement: str) -> InvalidOption:
     return InvalidOption(
         f"option {key!r} is {text!r}; {requirement}. The reference engine fails by it at every write or read",
         key=key,
@@ -71,7 +75,7 @@ def _check_levels(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys and not 2 <= options.level_count <= MAX_LEVELS:
         key = "num-levels" if "num-levels" in options.texts else "num-sorted-run.compaction-trigger"
         what = f"number of levels must be at least 2, and at most {MAX_LEVELS}: it is {options.level_count}"
-        raise _refuse(
+        raise _make_refusal(
             key,
             options.texts.get(key, ""),
             what + ("" if key == "num-levels" else ", one more than the trigger where num-levels is not given"),

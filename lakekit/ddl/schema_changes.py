@@ -527,7 +527,7 @@ def _find_option(options: dict[str, str] | Any, key: str) -> str | None:
     return next((options[name] for name in stored_keys(key) if name in options), None)
 
 
-def _value(key: str, text: str | None) -> Any:
+def _option_value(key: str, text: str | None) -> Any:
     """Return the value of an option, its default where the text is None."""
     option = BY_KEY[key][1]
     return option.default_value if text is None else option.parse_value(text)
@@ -557,12 +557,12 @@ def _check_fixed(
 def _is_same_value(key: str, old: str | None, new: str | None) -> bool:
     """Return whether two texts of an option mean the same; None means its default."""
     try:
-        return bool(_value(key, old) == _value(key, new))
+        return bool(_option_value(key, old) == _option_value(key, new))
     except InvalidOption:
         return False
 
 
 def _check_scan_mode_change(before: TableOptions, key: str, text: str | None) -> None:
-    why = table_options.immutable_reason(before, key, _value(key, text)) if key in BY_KEY else None
+    why = table_options.immutable_reason(before, key, _option_value(key, text)) if key in BY_KEY else None
     if why is not None:
         raise InvalidOption(why, key=key, value=text)

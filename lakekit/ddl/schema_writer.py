@@ -55,7 +55,7 @@ def create_table_schema(
     nothing was
     written. `CommitStateUnknown` where the outcome cannot be determined.
     """
-    if schemas.ids(location):
+    if schemas.list_ids(location):
         raise table_already_exists(location)
     schema = make_first_schema(
         location, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment
@@ -153,24 +153,24 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
         return cached[0]
 
     def has_branch(name: str) -> bool:
-        return is_plain_name(name) and bool(schemas.ids(replace(location, paths=location.paths.on_branch(name))))
+        return is_plain_name(name) and bool(schemas.list_ids(replace(location, paths=location.paths.on_branch(name))))
 
-    before = schemas.latest(location)
+    before = schemas.read_latest(location)
     schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.runtime.now_ms())
     check_schema(schema, location.name, has_branch=has_branch)
     check_reference_can_write(schema, before)
     return schema
 
 
-def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
+def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], lock: HeldLock) -> TableSchema:
     for _ in range(MAX_RACES):
         schema = plan_next_schema(location, changes)
-        claim.check()
+        lock.check()
         if create_exclusive(
             location.storage,
             location.paths.schema(schema.id),
             _encode_checked(schema),
-            check_lock=table_context.lock_check(claim),
+            check_lock=table_context.lock_check(lock),
         ):
             return schema
     raise RetriesExhausted(

@@ -144,7 +144,7 @@ def as_deletes(rows: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
 # ---- assignments ------------------------------------------------------------
 
 
-def assignments(
+def resolve_assignments(
     values: Mapping[str, object], ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str
 ) -> dict[str, pl.Expr]:
     """Return an expression over columns `schema` for each column of the table that gets a value.
@@ -160,11 +160,13 @@ def assignments(
     for name, value in values.items():
         if not ctx.schema.has(name):
             raise make_column_not_found(name, list(ctx.schema.names), ctx.name, argument)
-        expressions[name] = _value(name, value, ctx, schema, argument=f"{argument}[{name!r}]").alias(name)
+        expressions[name] = _resolve_value(name, value, ctx, schema, argument=f"{argument}[{name!r}]").alias(name)
     return expressions
 
 
-def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str) -> pl.Expr:
+def _resolve_value(
+    name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str
+) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
         return pl.lit(input_frames.dicts_to_frame([{name: value}], ctx).get_column(name)).first()
     if isinstance(value, str):
@@ -198,8 +200,10 @@ def check_update_survives_merge(old: pl.DataFrame, new: pl.DataFrame, names: Seq
         return
     keys = list(dict.fromkeys((*ctx.schema.partition_keys, *ctx.schema.primary_keys)))
     own = cols(ctx.schema.names)
-    both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
-    merged = merge.merge(both, replace(rule, key_columns=tuple(keys), needs_lookup=False))
+    both = pl.concat(
+        [_as_version(old.select(own), RowKind.INSERT, 0), _as_version(new.select(own), RowKind.UPDATE_AFTER, 1)]
+    )
+    merged = merge.merge_section(both, replace(rule, key_columns=tuple(keys), needs_lookup=False))
     pairs = new.select(own).join(
         merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left"
     )
@@ -209,13 +213,13 @@ def check_update_survives_merge(old: pl.DataFrame, new: pl.DataFrame, names: Seq
             raise _lost_update(name, lost[name][0], lost[name + _MERGED_SUFFIX][0], rule, ctx)
 
 
-def _version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
+def _as_version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
     return rows.with_columns(pl.lit(int(kind), pl.Int8).alias(KIND), pl.lit(number, pl.Int64).alias(SEQUENCE))
 
 
-def _lost_update(name: str, wanted: object, left: object, rule: MergeSpec, ctx: TableContext) -> InvalidOption:
-    group = rule.group_of(name)
-    fields = rule.sequence_fields if group is None else group.columns
+def _lost_update(name: str, wanted: object, left: object, spec: MergeSpec, ctx: TableContext) -> InvalidOption:
+    group = spec.group_of(name)
+    fields = spec.sequence_fields if group is None else group.columns
     if fields:
         key, value = (
             "sequence.field" if group is None else f"fields.{','.join(fields)}.sequence-group",
@@ -226,9 +230,9 @@ def _lost_update(name: str, wanted: object, left: object, rule: MergeSpec, ctx: 
             "value that is not below the old one"
         )
     else:
-        key, value = "merge-engine", rule.engine
+        key, value = "merge-engine", spec.engine
         why = (
-            f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete "
+            f"merge engine {spec.engine} keeps the older value of a column that is NULL, or makes one of both: delete "
             "the row and write another"
         )
     message = (
@@ -262,7 +266,7 @@ def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr 
     """
     check_merge_engine(ctx, "Update")
     target = TargetRows.at_newest(ctx)
-    expr, new = condition(where, ctx), assignments(values, ctx, target.schema, argument="set")
+    expr, new = condition(where, ctx), resolve_assignments(values, ctx, target.schema, argument="set")
     if keys := [name for name in new if name in ctx.schema.primary_keys]:
         raise SchemaMismatch(
             f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another",

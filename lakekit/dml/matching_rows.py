@@ -67,7 +67,7 @@ def check_row_buckets(plan: Plan, expr: pl.Expr | None) -> None:
     if not hashing.supports_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
         return  # never written: the writers refuse the table by name
     numbers = plan.entries.integers("bucket")
-    for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
+    for number in np.unique(numbers[plan.selected_indices]).tolist():  # scalar: one a bucket
         buckets = tuple(bucket for bucket in plan.merged_buckets if bucket.bucket == number)
         _check_bucket(
             replace(plan, raw_indices=plan.raw_indices[numbers[plan.raw_indices] == number], merged_buckets=buckets),
@@ -82,7 +82,7 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
     matching = frame if expr is None else polars_pushdown.filter_rows(frame, expr, polars_schema(ctx.schema.fields))
     with (
         translate_compute_errors(ctx.name),
-        translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.selected))),
+        translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.selected_indices))),
     ):
         for batch in collect_batches(matching.select(cols([field.name for field in fields]))):
             columns, types = bucket_assigners.columns_to_arrow(batch, fields)
@@ -92,7 +92,7 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
 
 
 def _misplaced_rows(ctx: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
-    [path] = data_file_paths(ctx, plan.entries.take(plan.selected[:1]))
+    [path] = data_file_paths(ctx, plan.entries.take(plan.selected_indices[:1]))
     function = ctx.options.bucket_function_type
     return Corrupt(
         f"rows of bucket {number} of {ctx.name} belong to bucket {right} by bucket-function.type={function}: another "
@@ -159,7 +159,7 @@ class TargetRows:
     def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Return the (partition, bucket) pairs that may hold rows which satisfy a condition."""
         plan = self.plan(expr)
-        return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.selected})
+        return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.selected_indices})
 
     def batches(
         self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows
@@ -175,7 +175,7 @@ class TargetRows:
         matching = then(frame if expr is None else polars_pushdown.filter_rows(frame, expr, self.schema))
         with (
             translate_compute_errors(self.ctx.name),
-            translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.selected))),
+            translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.selected_indices))),
         ):
             yield from collect_batches(matching)
 

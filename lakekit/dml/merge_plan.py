@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import polars as pl
 
 from lakekit.columns import col, internal, without_empty_chunks
-from lakekit.dml.delete_update import assignments
+from lakekit.dml.delete_update import resolve_assignments
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.numpy_columns import min_max_literals
@@ -223,10 +223,10 @@ def build_merge_plan(
         source=rows,
         match=match,
         target_filter=_target_filter(match, target, rows),
-        matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenMatched)),
-        not_matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatched)),
+        matched=tuple(sides.resolve_clause(clause) for clause in clauses if isinstance(clause, WhenMatched)),
+        not_matched=tuple(sides.resolve_clause(clause) for clause in clauses if isinstance(clause, WhenNotMatched)),
         not_matched_by_source=tuple(
-            sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatchedBySource)
+            sides.resolve_clause(clause) for clause in clauses if isinstance(clause, WhenNotMatchedBySource)
         ),
     )
 
@@ -299,7 +299,7 @@ class _MergeColumns:
         if isinstance(on, str) and on in self.target and MERGE_SOURCE_PREFIX + on in self.source:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
-            return self._joinable(self.condition(on, self.combined_schema, "on"))
+            return self._check_joinable(self.resolve_condition(on, self.combined_schema, "on"))
         columns: object = on
         names = list(columns) if isinstance(columns, Iterable) else []  # an iterator gives them once
         if not names or not all(isinstance(name, str) for name in names):
@@ -311,10 +311,10 @@ class _MergeColumns:
                 raise make_column_not_found(name, list(self.target), self.ctx.name, "on")
             if MERGE_SOURCE_PREFIX + name not in self.source:
                 raise self._no_source_column(name, "on")
-            equal.append(self._equal(name))
-        return self._joinable(self.condition(reduce(and_, equal), self.combined_schema, "on"))
+            equal.append(self._column_equality(name))
+        return self._check_joinable(self.resolve_condition(reduce(and_, equal), self.combined_schema, "on"))
 
-    def _joinable(self, expr: pl.Expr) -> pl.Expr:
+    def _check_joinable(self, expr: pl.Expr) -> pl.Expr:
         """Return the expression, if Polars compares its columns without loss. Raises `SchemaMismatch`."""
         try:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.source), expr).collect_schema()
@@ -326,7 +326,7 @@ class _MergeColumns:
             ) from None
         return expr
 
-    def _equal(self, name: str) -> pl.Expr:
+    def _column_equality(self, name: str) -> pl.Expr:
         """Return the equality of a column on both sides; times are compared in the finer of both units.
 
         Polars would compare them in the coarser unit.
@@ -338,7 +338,7 @@ class _MergeColumns:
             mine, theirs = mine.dt.cast_time_unit(unit), theirs.dt.cast_time_unit(unit)
         return mine == theirs
 
-    def condition(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
+    def resolve_condition(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
         if isinstance(value, str):
             missing = partial(self._missing, argument)
             expr = translate_condition(value, schema, self.ctx.name, argument, missing=missing)
@@ -352,7 +352,7 @@ class _MergeColumns:
             )
         return expr
 
-    def action(self, clause: Clause) -> MergeAction:
+    def resolve_clause(self, clause: Clause) -> MergeAction:
         name = {
             WhenMatched: "when_matched",
             WhenNotMatched: "when_not_matched",
@@ -364,15 +364,17 @@ class _MergeColumns:
         condition = (
             pl.lit(value=True)
             if clause.where is None
-            else self.condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
+            else self.resolve_condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
         )
         if not isinstance(clause, WhenNotMatched) and clause.delete:
             return MergeAction(action="delete", condition=condition)
         values = clause.insert if isinstance(clause, WhenNotMatched) else clause.update
         does: Literal["update", "insert"] = "insert" if isinstance(clause, WhenNotMatched) else "update"
-        return MergeAction(action=does, condition=condition, columns=self._values(values, schema, f"{name}({does})"))
+        return MergeAction(
+            action=does, condition=condition, columns=self._resolve_assignments(values, schema, f"{name}({does})")
+        )
 
-    def _values(self, values: object, schema: Schema, argument: str) -> tuple[pl.Expr, ...]:
+    def _resolve_assignments(self, values: object, schema: Schema, argument: str) -> tuple[pl.Expr, ...]:
         if values == "all":
             shared = [name for name in self.target if MERGE_SOURCE_PREFIX + name in self.source]
             if not shared:
@@ -383,14 +385,14 @@ class _MergeColumns:
         expressions = values
         if hasattr(values, "items"):
             expressions = {
-                name: self._value(name, value, schema, f"{argument}[{name!r}]")
+                name: self._resolve_assignment(name, value, schema, f"{argument}[{name!r}]")
                 if isinstance(value, (pl.Expr, str))
                 else value
                 for name, value in values.items()
             }
-        return tuple(assignments(expressions, self.ctx, schema, argument=argument).values())  # type: ignore[arg-type] # it refuses what is no mapping
+        return tuple(resolve_assignments(expressions, self.ctx, schema, argument=argument).values())  # type: ignore[arg-type] # it refuses what is no mapping
 
-    def _value(self, name: str, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
+    def _resolve_assignment(self, name: str, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
         if isinstance(value, str):
             dtype, missing = self.target.get(name, pl.Null()), partial(self._missing, argument)
             return translate_value(value, dtype, schema, self.ctx.name, argument, missing=missing)

@@ -106,7 +106,7 @@ class RowChange:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writers.drop()
+        self._writers.abort()
         abort.abort(self.ctx, self.messages)
 
 
@@ -237,10 +237,10 @@ def _write_vectors(
         if not ctx.has_buckets:
             entries = [entry for entry in entries if any(part.file_name in own for part in entry.ranges)]
         vectors = BucketDeletionVectors.restore(ctx, partition, bucket, entries)
-        vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
+        vectors.add_positions({name: marked[name].astype(np.int64) for name in own & marked.keys()})
         vectors.remove_files(removed & own)
         if vectors.is_changed:
-            new, old = vectors.write() if ctx.has_buckets else vectors.write_rolling()
+            new, old = vectors.write_if_changed() if ctx.has_buckets else vectors.write_rolling()
             change.messages.append(
                 CommitMessage(
                     partition=partition,

@@ -44,7 +44,7 @@ _READABLE = 24
 """Values are cut to this many columns before a column is left out: a time of day still fits."""
 
 
-def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
+def card_text(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
     """Return a title and named facts below it, one line each."""
     lines_of_facts = [(escape_controls(name), format_cell(value)) for name, value in facts]
     names = max((display_width(name) for name, _ in lines_of_facts), default=0)
@@ -173,7 +173,7 @@ def levels_text(
         ink = _INK[min(depth, len(_INK) - 1)]
         for number, lane in enumerate(lanes[:_LANES]):
             name, total = ("" if is_append else f"L{level}", totals[level]) if number == 0 else ("", "")
-            lines.append(f" {name:<4} {_lane(lane, wide, ink)}  {total:>{right}}".rstrip())
+            lines.append(f" {name:<4} {_lane_text(lane, wide, ink)}  {total:>{right}}".rstrip())
         if len(lanes) > _LANES:
             lines.append(f"      … {format_count(len(lanes) - _LANES)} more")
     if axis.keys:
@@ -201,7 +201,7 @@ def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
     return min(start, wide - 1), min(max(start, end), wide - 1)
 
 
-def _lane(places: Sequence[tuple[int, int]], wide: int, ink: str) -> str:
+def _lane_text(places: Sequence[tuple[int, int]], wide: int, ink: str) -> str:
     """Return one line of boxes; neighbours keep a gap where there is enough width for one."""
     drawn = [" "] * wide
     taken = -1
@@ -231,7 +231,8 @@ def html_card(title: str, facts: Sequence[tuple[str, object]]) -> str:
         f"<tr><th{_ALIGN_LEFT}>{escape(name)}</th><td{_ALIGN_LEFT}>{escape(format_cell(value))}</td></tr>"
         for name, value in facts[:MAX_HTML_ROWS]
     ]
-    return f"<table>{_caption(title)}<tbody>{''.join(lines)}</tbody></table>{_omitted_note(len(facts) - MAX_HTML_ROWS)}"
+    note = _omitted_note(len(facts) - MAX_HTML_ROWS)
+    return f"<table>{_html_caption(title)}<tbody>{''.join(lines)}</tbody></table>{note}"
 
 
 def html_table(
@@ -241,25 +242,25 @@ def html_table(
     visible = rows[:limit]
     looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in visible) else _ALIGN_LEFT for at in range(len(names))]
     head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))
-    body = "".join(_row(row, looks) for row in visible)
+    body = "".join(_html_row(row, looks) for row in visible)
     note = _omitted_note(len(rows) - limit)
-    return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+    return f"<table>{_html_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
 def html_funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
     """Return what a scan need not read: one row a step, (what, before, after, why)."""
     rows = [(what, format_count(before), "→", format_count(after), why) for what, before, after, why in steps]
     looks = (_ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT)
-    body = "".join(_row(row, looks) for row in rows)
-    return f"<table>{_caption(title)}<tbody>{body}</tbody></table>"
+    body = "".join(_html_row(row, looks) for row in rows)
+    return f"<table>{_html_caption(title)}<tbody>{body}</tbody></table>"
 
 
-def _row(values: Sequence[object], looks: Sequence[str]) -> str:
+def _html_row(values: Sequence[object], looks: Sequence[str]) -> str:
     cells = [f"<td{look}>{escape(format_cell(value))}</td>" for value, look in zip(values, looks, strict=True)]
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _caption(title: str) -> str:
+def _html_caption(title: str) -> str:
     return (
         f'<caption style="text-align:left;white-space:nowrap"><b>{escape(format_cell(title))}</b></caption>'
         if title

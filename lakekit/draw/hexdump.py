@@ -80,26 +80,26 @@ def hexdump_title(name: str, form: str, size: int, fields: int) -> str:
     return f"{escape_controls(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
 
 
-def format_span(mark: FieldSpan, outer: str = "") -> str:
+def format_span(span: FieldSpan, outer: str = "") -> str:
     """Return a field and its value as text.
 
     The part of its name that the field before it, `outer`, had too is left out.
     """
-    parts, before = mark.field.split("."), outer.split(".")[:-1]
+    parts, before = span.field.split("."), outer.split(".")[:-1]
     same = 0
     while same < min(len(parts) - 1, len(before)) and parts[same] == before[same]:
         same += 1
     name = escape_controls("." * (same > 0) + ".".join(parts[same:]))
-    value = abbreviate_value(mark.value)
+    value = abbreviate_value(span.value)
     return f"{name} {value}" if value else name
 
 
-def span_index_at(marks: Sequence[FieldSpan], offset: int) -> int:
+def span_index_at(spans: Sequence[FieldSpan], offset: int) -> int:
     """Return the index of the first of disjoint marks in order that ends behind a byte."""
-    low, high = 0, len(marks)
+    low, high = 0, len(spans)
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if marks[middle].end <= offset else (low, middle)
+        low, high = (middle + 1, high) if spans[middle].end <= offset else (low, middle)
     return low
 
 
@@ -112,7 +112,7 @@ def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[F
     return spans
 
 
-def line_ranges(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
+def line_ranges(data: bytes, spans: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
     """Return (start, end) of at most `limit` lines, from the one of byte `start` on.
 
     One of more than 16 bytes stands for lines in the midst of a long field.
@@ -121,7 +121,7 @@ def line_ranges(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int 
     at = first = max(0, start) // BYTES_PER_LINE * BYTES_PER_LINE
     while at < len(data) and len(lines) < limit:
         end = min(at + BYTES_PER_LINE, len(data))
-        inside = find_overlapping(marks, at, at + 1)
+        inside = find_overlapping(spans, at, at + 1)
         if inside and max(inside[0].offset, first) <= at - BYTES_PER_LINE:
             last = inside[0].end // BYTES_PER_LINE * BYTES_PER_LINE - BYTES_PER_LINE
             end = max(end, last) if last - at > BYTES_PER_LINE else end
@@ -133,7 +133,7 @@ def line_ranges(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int 
 def hexdump_text(
     heading: str,
     data: bytes,
-    marks: Sequence[FieldSpan],
+    spans: Sequence[FieldSpan],
     *,
     error_text: str = "",
     start: int = 0,
@@ -145,19 +145,19 @@ def hexdump_text(
     There are at most `lines` of them; a last line says what is left out.
     """
     drawn = [truncate(escape_controls(heading), width)]
-    visible, outer = line_ranges(data, marks, lines, start), ""
+    visible, outer = line_ranges(data, spans, lines, start), ""
     for at, end in visible:
         if end - at > BYTES_PER_LINE:
             drawn.append(
                 truncate(
                     f"{at:08x}  … {plural(end - at, 'more byte')} of "
-                    f"{escape_controls(find_overlapping(marks, at, end)[0].field)}",
+                    f"{escape_controls(find_overlapping(spans, at, end)[0].field)}",
                     width,
                 )
             )
             continue
         names = []
-        for mark in find_overlapping(marks, at, end):
+        for mark in find_overlapping(spans, at, end):
             if mark.offset >= at and field_color(mark.field) != QUIET_COLOR:
                 names.append(format_span(mark, outer))
                 outer = mark.field
@@ -175,7 +175,7 @@ def hexdump_text(
 
 
 def hexdump_html(
-    heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", lines: int = _HTML_LINES
+    heading: str, data: bytes, spans: Sequence[FieldSpan], *, error_text: str = "", lines: int = _HTML_LINES
 ) -> str:
     """Return the bytes as a table for a page, with a coloured line under each byte that says its field.
 
@@ -183,8 +183,8 @@ def hexdump_html(
     """
     parts = [f"<table><caption style='text-align:left'><b>{escape(escape_controls(heading))}</b></caption><tbody>"]
     size, at = len(parts[0]), 0
-    for start, end in line_ranges(data, marks, lines):
-        row = _html_row(data, marks, start, end)
+    for start, end in line_ranges(data, spans, lines):
+        row = _html_row(data, spans, start, end)
         if size + len(row) > MAX_HTML_BYTES:
             break
         parts.append(row)
@@ -230,7 +230,7 @@ _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
 
 
 def hexdump_drawing(
-    heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int = 0, lines: int = BYTES_PER_LINE
+    heading: str, data: bytes, spans: Sequence[FieldSpan], *, start: int = 0, lines: int = BYTES_PER_LINE
 ) -> Drawing:
     """Return the bytes from `start` on as a picture: codes over lines in the colours of their fields.
 
@@ -238,9 +238,9 @@ def hexdump_drawing(
     """
     shapes: list[Shape] = [TextShape(x=0, y=10, text=truncate(escape_controls(heading), 110), is_bold=True)]
     y = _TOP
-    for at, after in line_ranges(data, marks, lines, start):
+    for at, after in line_ranges(data, spans, lines, start):
         shapes.append(TextShape(x=0, y=y, text=f"{at:08x}", color="muted"))
-        inside = find_overlapping(marks, at, after)
+        inside = find_overlapping(spans, at, after)
         if after - at > BYTES_PER_LINE:
             shapes.append(
                 TextShape(
@@ -275,20 +275,20 @@ def hexdump_drawing(
     return Drawing(width=WIDE, height=y, shapes=tuple(shapes), description=heading)
 
 
-def span_facts(mark: FieldSpan) -> list[tuple[str, object]]:
+def span_facts(span: FieldSpan) -> list[tuple[str, object]]:
     """Return all facts of one field."""
-    length = plural(mark.length, "byte")
+    length = plural(span.length, "byte")
     value = (
-        abbreviate_value(mark.value) if not isinstance(mark.value, str) else truncate(escape_controls(mark.value), 200)
+        abbreviate_value(span.value) if not isinstance(span.value, str) else truncate(escape_controls(span.value), 200)
     )
     where = (
-        f"bytes {format_count(mark.offset)} to {format_count(mark.offset + mark.length - 1)}"
-        if mark.length > 1
-        else f"byte {format_count(mark.offset)}"
+        f"bytes {format_count(span.offset)} to {format_count(span.offset + span.length - 1)}"
+        if span.length > 1
+        else f"byte {format_count(span.offset)}"
     )
     return [
-        ("field", escape_controls(mark.field)),
+        ("field", escape_controls(span.field)),
         ("value", value or None),
-        ("where", f"{where} (0x{mark.offset:x}), {length}"),
-        ("format", mark.section or None),
+        ("where", f"{where} (0x{span.offset:x}), {length}"),
+        ("format", span.section or None),
     ]

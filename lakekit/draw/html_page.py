@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import cards
 from lakekit.draw.humanize import escape_controls, format_count, plural
-from lakekit.draw.shapes import Rect, svg
+from lakekit.draw.shapes import Rect, to_svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,25 +84,25 @@ def add_click_targets(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
     return replace(drawing, shapes=(*plain, *over))
 
 
-def snapshot_section(moment: SnapshotView) -> str:
+def snapshot_section(view: SnapshotView) -> str:
     """Return the part of a page that shows one snapshot."""
-    head = f"<h2>{_escape(moment.heading)}</h2><pre>{_escape(moment.code)}</pre>"
-    buckets = "".join(map(_bucket_section, moment.buckets))
-    note = f"<p>{_escape(moment.note)}</p>" if moment.note else ""
-    manifests = f'<div data-view="manifests">{_pane_section(moment.manifests)}</div>'
+    head = f"<h2>{_escape_html(view.heading)}</h2><pre>{_escape_html(view.code)}</pre>"
+    buckets = "".join(map(_bucket_section, view.buckets))
+    note = f"<p>{_escape_html(view.note)}</p>" if view.note else ""
+    manifests = f'<div data-view="manifests">{_pane_section(view.manifests)}</div>'
     return (
-        f'<section data-snapshot="{moment.snapshot_id}" data-at="{_escape(moment.at)}">{head}{manifests}<div '
+        f'<section data-snapshot="{view.snapshot_id}" data-at="{_escape_html(view.at)}">{head}{manifests}<div '
         f'data-view="levels">{buckets}</div>{note}</section>'
     )
 
 
 def _bucket_section(pane: PagePane) -> str:
-    return f"<details open><summary>{_escape(pane.heading)}</summary>{_pane_section(pane)}</details>"
+    return f"<details open><summary>{_escape_html(pane.heading)}</summary>{_pane_section(pane)}</details>"
 
 
 def _pane_section(pane: PagePane) -> str:
-    drawn = svg(pane.drawing) if pane.drawing is not None else ""
-    return drawn + (f"<p>{_escape(pane.note)}</p>" if pane.note else "")
+    drawn = to_svg(pane.drawing) if pane.drawing is not None else ""
+    return drawn + (f"<p>{_escape_html(pane.note)}</p>" if pane.note else "")
 
 
 def render_page(content: HtmlPage) -> str:
@@ -110,28 +110,29 @@ def render_page(content: HtmlPage) -> str:
     details = {
         key: escape_controls(sentence) for moment in content.snapshots for key, sentence in moment.details.items()
     }
-    payload = _json({"opening": content.opening, "details": details})
+    payload = _script_json({"opening": content.opening, "details": details})
     policy = (
-        f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr "
+        f"default-src 'none'; script-src {_content_hash(_SCRIPT)}; style-src-elem {_content_hash(_STYLE)}; "
+        f"style-src-attr "
         "'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
     return "".join(
         (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_escape(policy)}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_escape_html(policy)}">',
             (
                 '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" '
                 'content="light dark">'
             ),
-            f"<title>{_escape(content.name)}</title><style>{_STYLE}</style></head><body><main>",
+            f"<title>{_escape_html(content.name)}</title><style>{_STYLE}</style></head><body><main>",
             cards.html_card(f"Table {content.name}", content.facts),
             f"<p>{_describe_coverage(content)}</p>",
-            f'<div id="timeline">{svg(content.timeline)}</div>',
+            f'<div id="timeline">{to_svg(content.timeline)}</div>',
             (
                 '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: '
                 "click, or Tab and Enter.</p>"
             ),
-            f'<pre id="code">{_escape(content.opening)}</pre></div>',
+            f'<pre id="code">{_escape_html(content.opening)}</pre></div>',
             *map(snapshot_section, content.snapshots),
             (
                 '</main><script type="application/json" '
@@ -154,11 +155,11 @@ def _describe_coverage(content: HtmlPage) -> str:
     )
 
 
-def _escape(text: str) -> str:
+def _escape_html(text: str) -> str:
     return cards.escape(escape_controls(text))
 
 
-def _json(value: object) -> str:
+def _script_json(value: object) -> str:
     """Return JSON that may stand inside a script element."""
     text = json.dumps(value, ensure_ascii=False)
     for letter in "<>&\u2028\u2029":
@@ -166,7 +167,7 @@ def _json(value: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _hash(text: str) -> str:
+def _content_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

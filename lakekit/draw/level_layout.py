@@ -263,10 +263,10 @@ def build_axis(bounds: Iterable[Key]) -> KeyAxis:
 
 def key_sort_key(key: Key) -> tuple[Any, ...]:
     """Return the sort key of a key, by which nulls come first and values follow as the format orders them."""
-    return tuple(_order(value) for value in key)
+    return tuple(_value_sort_key(value) for value in key)
 
 
-def _order(value: Any) -> tuple[Any, ...]:
+def _value_sort_key(value: Any) -> tuple[Any, ...]:
     if value is None:
         return (0,)
     if isinstance(value, (int, float, Decimal)):
@@ -318,11 +318,11 @@ def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float
     span = groups[-1][0] - low + unit
     cells: list[tuple[float, float]] = []
     for value, count in groups:
-        edges = [_quotient(count * (value - low) + unit * part, count * span) for part in range(count + 1)]
+        edges = [_rounded_quotient(count * (value - low) + unit * part, count * span) for part in range(count + 1)]
         cells += pairwise(edges)
     return cells
 
 
-def _quotient(part: int | Fraction, total: int | Fraction) -> float:
+def _rounded_quotient(part: int | Fraction, total: int | Fraction) -> float:
     """Return a quotient that is rounded once, so that order is kept."""
     return part / total if isinstance(part, int) and isinstance(total, int) else float(Fraction(part) / Fraction(total))

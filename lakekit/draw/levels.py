@@ -190,19 +190,21 @@ def _merge_note(number: int, limit: int) -> str:
 
 
 def _describe_state(state: BucketState, *, many: bool) -> str:
-    levels = "; ".join(f"level {level} {_totals(tuple(level_files))}" for level, level_files in _levels(state.files))
+    levels = "; ".join(
+        f"level {level} {_totals_text(tuple(level_files))}" for level, level_files in _group_by_level(state.files)
+    )
     at = f"Snapshot {state.snapshot_id}: " if many else ""
     return f"{at}{levels or 'no files'}."
 
 
-def _levels(files: Iterable[LevelFile]) -> list[tuple[int, list[LevelFile]]]:
+def _group_by_level(files: Iterable[LevelFile]) -> list[tuple[int, list[LevelFile]]]:
     return [
         (level, list(level_files))
         for level, level_files in groupby(sorted(files, key=lambda file: file.level), lambda file: file.level)
     ]
 
 
-def _totals(files: Sequence[LevelFile]) -> str:
+def _totals_text(files: Sequence[LevelFile]) -> str:
     return f"{format_size(sum(file.size_bytes for file in files))} · {plural(len(files), 'file')}"
 
 
@@ -220,12 +222,15 @@ def _group_files(states: Sequence[BucketState], places: AxisRanges, limit: int) 
     """
     rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
     for state in states:
-        room = {(level, False): _sort_files(level, level_files, places) for level, level_files in _levels(state.files)}
+        room = {
+            (level, False): _sort_files(level, level_files, places)
+            for level, level_files in _group_by_level(state.files)
+        }
         rooms.append(
             room
             | {
                 (level, True): _sort_files(level, level_files, places)
-                for level, level_files in _levels(state.removed_files)
+                for level, level_files in _group_by_level(state.removed_files)
             }
         )
     total = sum(len(level_files) for room in rooms for level_files in room.values())
@@ -271,33 +276,33 @@ def _position_on_axis(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
 
 
 def _draw_state(
-    sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str
+    drawing: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str
 ) -> None:
     """Draw the levels of one state, from the top."""
     if not room:
-        sheet.add_text(LEFT_SHARE, "no files")
-        sheet.top += _LINE
-    totals = {level: _totals(level_files) for level, level_files in _levels(state.files)}
+        drawing.add_text(LEFT_SHARE, "no files")
+        drawing.top += _LINE
+    totals = {level: _totals_text(level_files) for level, level_files in _group_by_level(state.files)}
     for level in sorted({level for level, _ in room}):
-        top = sheet.top
+        top = drawing.top
         ghosts, living = room.get((level, True), []), room.get((level, False), [])
-        stacked = level == 0 and not sheet.is_append
-        lanes = [(True, lane) for lane in _lanes(sheet.ranges, ghosts, stacked=stacked)] + [
-            (False, lane) for lane in _lanes(sheet.ranges, living, stacked=stacked)
+        stacked = level == 0 and not drawing.is_append
+        lanes = [(True, lane) for lane in _assign_lanes(drawing.ranges, ghosts, stacked=stacked)] + [
+            (False, lane) for lane in _assign_lanes(drawing.ranges, living, stacked=stacked)
         ]
         pitch = max(_MIN_PITCH, min(LANE_HEIGHT + LANE_GAP, MAX_STACK_HEIGHT / len(lanes)))
         for is_ghost, lane in lanes:
             high = pitch * (_GHOST_HEIGHT if is_ghost else 1.0) if pitch > FLAT_HEIGHT * 2 else pitch
-            _draw_lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
-            sheet.top += high
-        middle = (top + sheet.top) / 2 - 1
+            _draw_lane(drawing, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
+            drawing.top += high
+        middle = (top + drawing.top) / 2 - 1
         text = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
-        sheet.shapes.append(TextShape(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
-        sheet.shapes.append(TextShape(x=1, y=middle, text=text, color="muted", anchor="end"))
-        sheet.top += LANE_GAP + 2
+        drawing.shapes.append(TextShape(x=0.0, y=middle, text="files" if drawing.is_append else f"L{level}"))
+        drawing.shapes.append(TextShape(x=1, y=middle, text=text, color="muted", anchor="end"))
+        drawing.top += LANE_GAP + 2
 
 
-def _lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
+def _assign_lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
     """Return the boxes by lane.
 
     On level 0 each box has a lane; other levels have one lane, and more where files overlap.
@@ -318,13 +323,13 @@ def _lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]
     return lanes
 
 
-def _draw_lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
+def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
     """Draw one lane of boxes, from left to right.
 
     A box is wide enough to be seen where its neighbour leaves room.
     """
     span = 1 - LEFT_SHARE - RIGHT_SHARE
-    places = [[sheet.ranges[id(file)] for file in group] for group in lane]
+    places = [[drawing.ranges[id(file)] for file in group] for group in lane]
     lows = [min(low for low, _ in group_places) for group_places in places]
     room = pitch - (LANE_GAP if pitch > FLAT_HEIGHT else 1.0)
     flat = min(FLAT_HEIGHT, room / 2)
@@ -334,22 +339,22 @@ def _draw_lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: Buck
         high = max(high, min(low + _MIN_BOX_WIDTH, after))
         low = min(low, max(high - _MIN_BOX_WIDTH, max(end for _, end in places[at - 1]) if at else 0.0))
         mean = sum(file.size_bytes for file in group) / len(group)
-        height = flat + (room - flat) * math.sqrt(max(mean, 0) / sheet.biggest) if sheet.biggest > 0 else flat
+        height = flat + (room - flat) * math.sqrt(max(mean, 0) / drawing.biggest) if drawing.biggest > 0 else flat
         rows = sum(file.row_count for file in group)
-        sheet.boxes.append(
+        drawing.boxes.append(
             LevelBox(
                 key=prefix + group[0].name,
                 files=group,
                 level=group[0].level,
                 left=LEFT_SHARE + low * span,
                 width=(high - low) * span,
-                top=sheet.top + room - height,
+                top=drawing.top + room - height,
                 height=height,
                 state=_box_state(state, group, removed=prefix.endswith("removed/")),
                 obsolete_fraction=sum(file.obsolete_fraction * file.row_count for file in group) / rows
                 if rows > 0
                 else 0.0,
-                hint=file_tooltip(group, None if prefix.endswith("removed/") else state, is_append=sheet.is_append),
+                hint=file_tooltip(group, None if prefix.endswith("removed/") else state, is_append=drawing.is_append),
             )
         )
 
@@ -363,23 +368,23 @@ def _box_state(state: BucketState, group: tuple[LevelFile, ...], *, removed: boo
     return "added" if names & state.added_names else ""
 
 
-def _draw_axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
+def _draw_axis(drawing: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
     """Draw the axis under all levels, and the line of the probe across them."""
     span = 1 - LEFT_SHARE - RIGHT_SHARE
-    sheet.shapes.append(Stroke(x=LEFT_SHARE, y=sheet.top, to_x=LEFT_SHARE + span, to_y=sheet.top))
-    probe = sheet.query.probe
-    if probe is not None and sheet.axis.keys:
-        x = LEFT_SHARE + span * sheet.axis.middle(probe)
-        sheet.shapes.append(Stroke(x=x, y=begin, to_x=x, to_y=sheet.top, color="probe", thickness=2))
-    sheet.top += 2
-    if sheet.axis.keys:
-        ends = [", ".join(format_cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
-        middle = "rows in the order of writing" if sheet.is_append else sheet.axis.scale_text(key_names)
+    drawing.shapes.append(Stroke(x=LEFT_SHARE, y=drawing.top, to_x=LEFT_SHARE + span, to_y=drawing.top))
+    probe = drawing.query.probe
+    if probe is not None and drawing.axis.keys:
+        x = LEFT_SHARE + span * drawing.axis.middle(probe)
+        drawing.shapes.append(Stroke(x=x, y=begin, to_x=x, to_y=drawing.top, color="probe", thickness=2))
+    drawing.top += 2
+    if drawing.axis.keys:
+        ends = [", ".join(format_cell(part) for part in key) for key in (drawing.axis.keys[0], drawing.axis.keys[-1])]
+        middle = "rows in the order of writing" if drawing.is_append else drawing.axis.scale_text(key_names)
         letters = max(8, (int(span * WIDTH / 7) - display_width(middle)) // 2 - 2)
-        sheet.add_text(LEFT_SHARE, truncate(ends[0], letters))
-        sheet.add_text(LEFT_SHARE + span / 2, middle, anchor="middle", color="muted")
-        sheet.add_text(LEFT_SHARE + span, truncate(ends[1], letters), anchor="end")
-        sheet.top += _LINE
+        drawing.add_text(LEFT_SHARE, truncate(ends[0], letters))
+        drawing.add_text(LEFT_SHARE + span / 2, middle, anchor="middle", color="muted")
+        drawing.add_text(LEFT_SHARE + span, truncate(ends[1], letters), anchor="end")
+        drawing.top += _LINE
 
 
 # ---- drawing, HTML and text ------------------------------------------------------------------------------------------
@@ -389,7 +394,7 @@ def to_drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
     """Return the picture as shapes."""
     shapes: list[Shape] = []
     for box in view.boxes:
-        shapes += _shapes(box, width)
+        shapes += _box_shapes(box, width)
     return Drawing(
         width=width,
         height=view.height,
@@ -398,7 +403,7 @@ def to_drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
     )
 
 
-def _shapes(box: LevelBox, width: float) -> list[Shape]:
+def _box_shapes(box: LevelBox, width: float) -> list[Shape]:
     fill, wide = color.level_color(box.level), max(1.0, box.width * width - 1)
     box_shape = Rect(
         x=box.left * width,
@@ -445,7 +450,7 @@ def levels_html(
                 format_size(sum(f.size_bytes for f in level_files)),
                 sum(f.row_count for f in level_files),
             )
-            for level, level_files in _levels(state.files)
+            for level, level_files in _group_by_level(state.files)
         ]
         word = "added" if state.opened_names is None else "to be read"
         marked = [

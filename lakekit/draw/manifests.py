@@ -358,14 +358,14 @@ def _index_location(fact: IndexFact) -> str:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def tree_shapes(placed: TreeLayout) -> tuple[Shape, ...]:
+def tree_shapes(layout: TreeLayout) -> tuple[Shape, ...]:
     """Return text, tree lines and bars; x and widths are fractions of the width."""
     drawn: list[Shape] = []
     stem = 0.015
-    for at, row in enumerate(placed.rows):
+    for at, row in enumerate(layout.rows):
         middle = row.top + ROW_HEIGHT / 2
         if row.depth:
-            before = placed.rows[at - 1]
+            before = layout.rows[at - 1]
             drawn.append(
                 Stroke(
                     x=stem,
@@ -410,7 +410,7 @@ def tree_shapes(placed: TreeLayout) -> tuple[Shape, ...]:
 
 
 def tree_drawing(
-    tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH
+    tree: ManifestTree, layout: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH
 ) -> Drawing:
     """Return the picture: title, what the filter does, the tree with a frame around the selected row."""
     heading = [tree_title(tree), *filter(None, (describe_filter(tree), note))]
@@ -419,7 +419,7 @@ def tree_drawing(
     ]
     top = 18.0 * len(heading) + 4
     body: list[Shape] = []
-    for shape in tree_shapes(placed):
+    for shape in tree_shapes(layout):
         match shape:
             case Stroke():
                 body.append(
@@ -429,7 +429,7 @@ def tree_drawing(
                 body.append(replace(shape, x=shape.x * width, width=shape.width * width, y=shape.y + top))
             case _:
                 body.append(replace(shape, x=shape.x * width, y=shape.y + top))
-    frames = [row for row in placed.rows if row.key and row.key == selected]
+    frames = [row for row in layout.rows if row.key and row.key == selected]
     body += [
         Rect(
             x=_BAR * width - 4,
@@ -443,7 +443,7 @@ def tree_drawing(
         for row in frames
     ]
     return Drawing(
-        width=width, height=top + placed.height + 4, shapes=(*head, *body), description=". ".join(heading) + "."
+        width=width, height=top + layout.height + 4, shapes=(*head, *body), description=". ".join(heading) + "."
     )
 
 
@@ -463,7 +463,7 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
             fact.name,
             format_size(fact.size_bytes),
             fact.row_count,
-            _keys(fact),
+            _key_range_text(fact),
             fact.read_outcome,
         )
         for fact in entries
@@ -471,7 +471,7 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
     return (ENTRY_COLUMNS, list(rows)) if filtered else (ENTRY_COLUMNS[:-1], [row[:-1] for row in rows])
 
 
-def _keys(fact: EntryFact) -> str | None:
+def _key_range_text(fact: EntryFact) -> str | None:
     if not fact.low and not fact.high:
         return None
     low, high = truncate(escape_controls(fact.low), 40), truncate(escape_controls(fact.high), 40)

@@ -8,7 +8,7 @@
 
 The plane is transparent: a drawing has to read well on light and on dark background. Boxes keep a contrast of 3 to
 white and to black background, text one of 4.5. Text and axes take the colours of the page they stand on (`css_color`):
-JupyterLab's variables, or the system's where there are none. `draw.png` draws the same on white background. `svg` is
+JupyterLab's variables, or the system's where there are none. `draw.png` draws the same on white background. `to_svg` is
 for lakekit's own pages: notebooks strip it where they are not trusted.
 """
 
@@ -182,22 +182,22 @@ def css_color(name: str) -> str:
 # ---- svg ------------------------------------------------------------
 
 
-def svg(drawing: Drawing) -> str:
+def to_svg(drawing: Drawing) -> str:
     """Return the drawing as one `<svg>` element without style block, script or address.
 
     Names in it are escaped. Boxes and signs with a key are buttons: Tab reaches them, `data-key` says which is which,
     and the page that holds the drawing listens.
     """
-    body = "".join(_element(shape) for shape in drawing.shapes)
+    body = "".join(_svg_element(shape) for shape in drawing.shapes)
     box = f"0 0 {drawing.width:g} {drawing.height:g}"
     role = "group" if any(isinstance(shape, (Rect, Marker)) and shape.key for shape in drawing.shapes) else "img"
     return (
-        f'<svg role="{role}" aria-label="{_escape(drawing.description)}" viewBox="{box}" width="100%" '
+        f'<svg role="{role}" aria-label="{_escape_xml(drawing.description)}" viewBox="{box}" width="100%" '
         f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
     )
 
 
-def _element(shape: Shape) -> str:
+def _svg_element(shape: Shape) -> str:
     match shape:
         case Rect():
             paint = (
@@ -230,7 +230,7 @@ def _element(shape: Shape) -> str:
             bold = ' font-weight="600"' if shape.is_bold else ""
             return (
                 f'<text {geometry} font-size="{shape.size:g}" font-family="ui-monospace,monospace" '
-                f'fill="{css_color(shape.color)}"{bold}>{_escape(shape.text)}</text>'
+                f'fill="{css_color(shape.color)}"{bold}>{_escape_xml(shape.text)}</text>'
             )
 
 
@@ -238,13 +238,14 @@ def _hint_markup(shape: Rect | Marker) -> str:
     """Return the end of a box's start tag, and the hint inside the element."""
     faint = ' opacity="0.35"' if shape.is_faint else ""
     button = (
-        f' data-key="{_escape(shape.key)}" role="button" tabindex="0" aria-label="{_escape(shape.hint or shape.key)}"'
+        f' data-key="{_escape_xml(shape.key)}" role="button" tabindex="0"'
+        f' aria-label="{_escape_xml(shape.hint or shape.key)}"'
         if shape.key
         else ""
     )
-    hint = f"<title>{_escape(shape.hint)}</title>" if shape.hint else ""
+    hint = f"<title>{_escape_xml(shape.hint)}</title>" if shape.hint else ""
     return f"{faint}{button}>{hint}"
 
 
-def _escape(text: str) -> str:
+def _escape_xml(text: str) -> str:
     return escape(escape_controls(text))

@@ -298,14 +298,14 @@ def _grouping_note(marks: int, groups: int, how: str) -> str:
     )
 
 
-def group_kinds(history: History, placed: TimelineLayout) -> list[str]:
+def group_kinds(history: History, layout: TimelineLayout) -> list[str]:
     """Return the kind that each group is drawn as: of its snapshots' kinds the rarest in the table.
 
     So a few compactions are not lost among appends.
     """
     many = Counter(mark.kind for mark in history.marks)
     return [
-        min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in placed.groups
+        min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in layout.groups
     ]
 
 
@@ -326,18 +326,18 @@ def group_tooltip(history: History, group: MarkGroup) -> str:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def background_shapes(history: History, placed: TimelineLayout) -> tuple[Shape, ...]:
+def background_shapes(history: History, layout: TimelineLayout) -> tuple[Shape, ...]:
     """Return all shapes but the marks: lines, steps of rows, ids, tags and schema changes.
 
     x and widths are fractions.
     """
-    shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in placed.lines]
-    shapes += _row_count_shapes(history, placed)
-    shapes += _label_shapes(history, placed)
+    shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in layout.lines]
+    shapes += _row_count_shapes(history, layout)
+    shapes += _label_shapes(history, layout)
     return tuple(shapes)
 
 
-def marker_shapes(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
+def marker_shapes(history: History, layout: TimelineLayout) -> tuple[Marker, ...]:
     """Return the marks themselves, group by group."""
     return tuple(
         Marker(
@@ -350,13 +350,13 @@ def marker_shapes(history: History, placed: TimelineLayout) -> tuple[Marker, ...
             hint=group_tooltip(history, group),
             key=str(history.marks[group.members[-1]].id),
         )
-        for group, kind in zip(placed.groups, group_kinds(history, placed), strict=True)
+        for group, kind in zip(layout.groups, group_kinds(history, layout), strict=True)
     )
 
 
-def timeline_drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
+def timeline_drawing(history: History, layout: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
     """Return the picture: title and legend, the marks, the selected one in a frame."""
-    heading = [timeline_title(history), *history_notes(history), *filter(None, (placed.note,))]
+    heading = [timeline_title(history), *history_notes(history), *filter(None, (layout.note,))]
     head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), is_bold=True)]
     head += legend_shapes(history, y=24, width=width)
     head += [
@@ -367,10 +367,10 @@ def timeline_drawing(history: History, placed: TimelineLayout, *, selected: int 
     if history.marks:
         body += [
             _transform_shape(shape, width, top)
-            for shape in (*background_shapes(history, placed), *marker_shapes(history, placed))
+            for shape in (*background_shapes(history, layout), *marker_shapes(history, layout))
         ]
         index = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
-        if index is not None and (group := placed.group_at(index)) is not None:
+        if index is not None and (group := layout.group_at(index)) is not None:
             side = _SIZE + 8
             left = min(max(0.0, group.x * width - side / 2), width - side)
             body.append(
@@ -387,7 +387,7 @@ def timeline_drawing(history: History, placed: TimelineLayout, *, selected: int 
     description = ". ".join(heading) + "."
     return Drawing(
         width=width,
-        height=top + (placed.height if history.marks else 0) + 4,
+        height=top + (layout.height if history.marks else 0) + 4,
         shapes=(*head, *body),
         description=description,
     )
@@ -433,19 +433,19 @@ def _transform_shape(shape: Shape, width: float, down: float) -> Shape:
     return replace(shape, x=shape.x * width, y=shape.y + down)
 
 
-def _row_count_shapes(history: History, placed: TimelineLayout) -> list[Shape]:
+def _row_count_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
     """Return the stored rows from each mark to the next, as high as their fraction of the most rows."""
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if most <= 0:
         return []
     shapes: list[Rect] = []
-    for line, (_, floor) in enumerate(placed.lines):
-        groups = [group for group in placed.groups if group.line == line]
-        widest = _PITCH if placed.by_time else placed.groups[0].x * 2
+    for line, (_, floor) in enumerate(layout.lines):
+        groups = [group for group in layout.groups if group.line == line]
+        widest = _PITCH if layout.by_time else layout.groups[0].x * 2
         for at, group in enumerate(groups):
             rows = history.marks[group.members[-1]].row_count
             end = groups[at + 1].x if at + 1 < len(groups) else min(1.0, group.x + widest / 2)
-            start, end = (group.x, end) if placed.by_time else (max(0.0, group.x - widest / 2), group.x + widest / 2)
+            start, end = (group.x, end) if layout.by_time else (max(0.0, group.x - widest / 2), group.x + widest / 2)
             if rows is None or rows <= 0 or end <= start:
                 continue
             tall = max(1.0, float(round(_STEPS * rows / most)))
@@ -463,18 +463,18 @@ def _row_count_shapes(history: History, placed: TimelineLayout) -> list[Shape]:
     return list(shapes)
 
 
-def _label_shapes(history: History, placed: TimelineLayout) -> list[Shape]:
+def _label_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
     """Return ids below the marks where there is enough width, tags and schema changes above."""
     changed = {mark.id for mark in schema_changes(history)}
     shapes: list[Shape] = []
-    above, below = [0.0] * len(placed.lines), [0.0] * len(placed.lines)
-    tops = [y for y, _ in placed.lines]
-    for group in placed.groups:
+    above, below = [0.0] * len(layout.lines), [0.0] * len(layout.lines)
+    tops = [y for y, _ in layout.lines]
+    for group in layout.groups:
         tops[group.line] = min(tops[group.line], group.y)
-    for group in placed.groups:
+    for group in layout.groups:
         members = [history.marks[at] for at in group.members]
         line, last = group.line, members[-1]
-        y, _ = placed.lines[line]
+        y, _ = layout.lines[line]
         number = str(last.id)
         half = len(number) * _LETTER / 2 / WIDTH
         if group.x - half >= below[line]:
@@ -538,9 +538,11 @@ def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: 
             ).rstrip()
         )
         if most > 0:
-            lines.append(" " + "".join(_bar(mark.row_count, most) * (cell - 1) + " " for mark in line_marks).rstrip())
+            lines.append(
+                " " + "".join(_bar_character(mark.row_count, most) * (cell - 1) + " " for mark in line_marks).rstrip()
+            )
     return lines
 
 
-def _bar(rows: int | None, most: int) -> str:
+def _bar_character(rows: int | None, most: int) -> str:
     return " " if rows is None or rows <= 0 else _BARS[min(len(_BARS) - 1, rows * len(_BARS) // (most + 1))]

@@ -51,7 +51,7 @@ _MAX_BATCH_BITS = 1 << 20
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
     """Return the payload for a column. Raises `InvalidOption`."""
-    bits, k = _shape(options)
+    bits, k = _filter_size(options)
     keys = container.keys_of(column, t)
     valued = ~keys.nulls
     if isinstance(keys.values, np.ndarray):
@@ -64,7 +64,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     return k.to_bytes(4, "big") + filled.tobytes()
 
 
-def _shape(options: Mapping[str, str]) -> tuple[int, int]:
+def _filter_size(options: Mapping[str, str]) -> tuple[int, int]:
     """Return the number of bits and of hash functions, by the arithmetic of the reference."""
     try:
         items, fpp = int(options.get("items", "1000000")), float(options.get("fpp", "0.1"))
@@ -86,7 +86,7 @@ def _bit_positions(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: i
     return (mixed ^ mixed >> np.int32(31)) % np.int32(bits)
 
 
-def _head(cursor: Cursor) -> tuple[int, int]:
+def _read_head(cursor: Cursor) -> tuple[int, int]:
     """Return the number of hash functions and of bits."""
     k = cursor.i32be("hash functions")
     bits = 8 * cursor.remaining
@@ -101,7 +101,7 @@ def _is_sound(k: int, bits: int) -> bool:
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001
     """Read the whole payload, to record its spans. Raises `Corrupt`."""
-    _head(cursor)
+    _read_head(cursor)
     cursor.raw(cursor.remaining, "bits")
 
 
@@ -109,7 +109,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     """Return False if no row can match. Raises `Corrupt`."""
     if leaf.op not in ("=", "in"):
         return True
-    probe_bytes = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
+    probe_bytes = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, *_read_head(Cursor(payload)))
     if probe_bytes is None:
         return True
     places, masks = probe_bytes
@@ -120,7 +120,7 @@ def absent(payloads: Payloads, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
     """Return for which of many payloads `probe` returns False; damaged ones rule nothing out."""
     data, begins, _ = payloads
     ruled_out = np.zeros(len(begins), bool)
-    for k, bits, rows in _shapes(payloads):
+    for k, bits, rows in _group_by_size(payloads):
         probed = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
         if probed is None:
             continue
@@ -132,7 +132,7 @@ def absent(payloads: Payloads, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
     return ruled_out
 
 
-def _shapes(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
+def _group_by_size(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
     """Return hash functions and bits (mostly one size), and the payloads with them that are long enough."""
     lengths = payloads.ends - payloads.begins
     members = np.flatnonzero(lengths > 4)

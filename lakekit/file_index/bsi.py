@@ -114,7 +114,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap:  # noqa: ARG001
     """Return the rows for which a query is true. Raises `Corrupt`, `Unsupported`."""
-    return _query_rows(query, *_parts(payload, row_count), row_count)
+    return _query_rows(query, *_read_parts(payload, row_count), row_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def figures(
 
     Without `bounded` the least and greatest value are not computed. Raises `Corrupt`, `Unsupported`.
     """
-    positive, negative = _parts(payload, row_count)
+    positive, negative = _read_parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
     if both:
         raise Cursor(payload).make_error(f"{both} rows have a value ≥ 0 and one below", "existence")
@@ -171,7 +171,7 @@ def _find_extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
     return part.minimum + value
 
 
-def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
+def _read_parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
     """Return the part of the values ≥ 0, and the part of the values < 0."""
     cursor = Cursor(payload)
     _check_version(cursor)

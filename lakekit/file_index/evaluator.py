@@ -24,7 +24,7 @@ A payload is bytes or a view of them, so that none is copied. Exact answers leav
 itself: timestamps finer than microseconds; floats, whose zeros and NaNs Polars compares in its own way; CHAR, whose
 trailing blanks rows of ORC files lose. `rule_out_files` uses only conditions that every row must satisfy, and only
 indexes that can search many payloads at once: those with a function `absent`. A container that is damaged, or of an
-unknown version, rules nothing out there: `evaluate` raises what is wrong with it.
+unknown version, rules nothing out there: `evaluate_indexes` raises what is wrong with it.
 
 Source: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
 """
@@ -66,7 +66,7 @@ MAX_ROWS = 2**31 - 1
 _EMPTY_MAY_MATCH = frozenset({"is null", "!=", "not in"})
 
 
-def evaluate(
+def evaluate_indexes(
     container: bytes | memoryview,
     predicate: Predicate,
     types: Mapping[str, DataType],
@@ -80,7 +80,7 @@ def evaluate(
     """
     if row_count > MAX_ROWS:
         return True
-    return _evaluate(IndexedFile(container, types, row_count, path), predicate)
+    return _evaluate_predicate(IndexedFile(container, types, row_count, path), predicate)
 
 
 class IndexedFile:
@@ -101,21 +101,21 @@ class IndexedFile:
 def evaluate_each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
     """Yield the name and the answer of each index of a condition's column.
 
-    `evaluate` skips the others once an index knows the rows. Raises `Corrupt`.
+    `evaluate_indexes` skips the others once an index knows the rows. Raises `Corrupt`.
     """
     t = file.types.get(leaf.column)
     if t is not None and file.row_count <= MAX_ROWS:
         for name, payload_range in file.contents.get(leaf.column, {}).items():
-            yield name, _probe(file, name, payload_range, t, (leaf,))[0]
+            yield name, _probe_index(file, name, payload_range, t, (leaf,))[0]
 
 
-def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
+def _evaluate_predicate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
     match predicate:
         case And(parts):
             answer: bool | BitMap = True
             for part in container.group_ranges_by_column(parts):
                 answer = combine_and(
-                    answer, _evaluate_column(file, part) if isinstance(part, tuple) else _evaluate(file, part)
+                    answer, _evaluate_column(file, part) if isinstance(part, tuple) else _evaluate_predicate(file, part)
                 )
                 if answer is False:
                     break
@@ -123,7 +123,7 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
         case Or(parts):
             answer = False
             for part in parts:
-                answer = combine_or(answer, _evaluate(file, part))
+                answer = combine_or(answer, _evaluate_predicate(file, part))
                 if answer is True:
                     break
             return answer
@@ -158,7 +158,7 @@ def _evaluate_column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitM
     answer: bool | BitMap = True
     # the cheapest first
     for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):
-        selection, is_whole = _probe(file, name, indexes[name], t, leaves)
+        selection, is_whole = _probe_index(file, name, indexes[name], t, leaves)
         answer = combine_and(answer, selection)
         if answer is False or is_whole:
             break
@@ -171,7 +171,7 @@ def load_index(name: str) -> Any:
     return plugins.load("file_index", name) if name in plugins.names("file_index") else None
 
 
-def _probe(
+def _probe_index(
     file: IndexedFile, name: str, payload_range: PayloadRange | None, t: DataType, leaves: tuple[Leaf, ...]
 ) -> tuple[bool | BitMap, bool]:
     """Return the answer of one index, and whether no other index can improve it.
@@ -312,10 +312,10 @@ def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, bounde
         return None
     except Corrupt as error:
         raise (error if file.path is None else error.at(file.path)) from None
-    return totals if all(value is None or _fits(value, t) for value in (totals.minimum, totals.maximum)) else None
+    return totals if all(value is None or _fits_type(value, t) for value in (totals.minimum, totals.maximum)) else None
 
 
-def _fits(value: int, t: DataType) -> bool:
+def _fits_type(value: int, t: DataType) -> bool:
     if t.root == "TIME":
         return 0 <= value < _DAY_MS
     if t.root == "DECIMAL":
@@ -340,62 +340,64 @@ class Containers(NamedTuple):
     row_counts: NDArray[np.int64]
 
 
-def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, DataType]) -> Mask:
+def rule_out_files(containers: Containers, predicate: Predicate, types: Mapping[str, DataType]) -> Mask:
     """Return which files have an index that says that no row satisfies the condition.
 
     `types` are the columns of the files' schema.
     """
-    ruled_out = np.zeros(len(many.begins), bool)
+    ruled_out = np.zeros(len(containers.begins), bool)
     for leaf in conjuncts(predicate):
         if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or leaf.column not in types:
             continue
-        for index, at, payloads in _batch_indexes(many, leaf.column, types[leaf.column]):
+        for index, at, payloads in _batch_indexes(containers, leaf.column, types[leaf.column]):
             ruled_out[at] |= index.absent(payloads, types[leaf.column], leaf)
-    return ruled_out & (many.row_counts <= MAX_ROWS)
+    return ruled_out & (containers.row_counts <= MAX_ROWS)
 
 
-def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
+def _batch_indexes(
+    containers: Containers, column: str, t: DataType
+) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
     """Yield the indexes of a column for many payloads at once, each with its containers and payloads."""
-    contents = _group_contents(many) if _has_batch_index(many, column) else []
+    contents = _group_contents(containers) if _has_batch_index(containers, column) else []
     for name in sorted({name for _, indexes in contents for name in indexes.get(column, ())}):
         index = load_index(name)
         if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
-            yield (index, *_locate_payloads(many, contents, column, name))
+            yield (index, *_locate_payloads(containers, contents, column, name))
 
 
-def _has_batch_index(many: Containers, column: str) -> bool:
+def _has_batch_index(containers: Containers, column: str) -> bool:
     """Return whether the first container, mostly like the others, has such an index of the column."""
-    view = many.data.data
+    view = containers.data.data
     with suppress(Corrupt, Unsupported):
-        first = container.read_toc(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}
+        first = container.read_toc(view[containers.begins[0] : containers.ends[0]]) if len(containers.begins) else {}
         return any(hasattr(load_index(name), "absent") for name in first.get(column, ()))
     return True
 
 
-def _group_contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
+def _group_contents(containers: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
     """Return the contents of groups of containers, without damaged ones; equal heads are decoded once."""
-    alike = _mask_same_head(many)
+    alike = _mask_same_head(containers)
     groups = [np.flatnonzero(alike)] if alike.any() else []
     groups.extend(np.flatnonzero(~alike)[:, None])
-    view = many.data.data
+    view = containers.data.data
     groups_contents: list[tuple[NDArray[np.int64], Contents]] = []
     for at in groups:
         with suppress(Corrupt, Unsupported):
-            groups_contents.append((at, container.read_toc(view[many.begins[at[0]] : many.ends[at[0]]])))
+            groups_contents.append((at, container.read_toc(view[containers.begins[at[0]] : containers.ends[at[0]]])))
     return groups_contents
 
 
-def _mask_same_head(many: Containers) -> Mask:
+def _mask_same_head(containers: Containers) -> Mask:
     """Return the containers whose head has the same bytes as that of the first."""
-    count = len(many.begins)
-    if not count or int((many.ends - many.begins).min()) < container.FIXED_HEAD_BYTES:
+    count = len(containers.begins)
+    if not count or int((containers.ends - containers.begins).min()) < container.FIXED_HEAD_BYTES:
         return np.zeros(count, bool)
-    length = int(read_integers_at(many.data, many.begins[:1] + container.FIXED_HEAD_BYTES - 4, 4)[0])
+    length = int(read_integers_at(containers.data, containers.begins[:1] + container.FIXED_HEAD_BYTES - 4, 4)[0])
     if not container.FIXED_HEAD_BYTES < length <= _MAX_HEAD_BYTES:
         return np.zeros(count, bool)
-    fits = many.begins + length <= many.ends
+    fits = containers.begins + length <= containers.ends
     heads = (
-        many.data[np.where(fits, many.begins, many.begins[0])[:, None] + np.arange(length)]
+        containers.data[np.where(fits, containers.begins, containers.begins[0])[:, None] + np.arange(length)]
         if fits[0]
         else np.zeros((count, 0), np.uint8)
     )
@@ -403,7 +405,7 @@ def _mask_same_head(many: Containers) -> Mask:
 
 
 def _locate_payloads(
-    many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str
+    containers: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str
 ) -> tuple[NDArray[np.int64], Payloads]:
     """Return the payloads of one index that end in their container, and the containers, ascending."""
     ranges = [
@@ -417,8 +419,8 @@ def _locate_payloads(
         [len(at) for at, _ in ranges],
         axis=0,
     ).T
-    begins = many.begins[at] + starts
+    begins = containers.begins[at] + starts
     ends = begins + lengths
     order = np.argsort(at)
-    inside = order[(ends <= many.ends[at])[order]]
-    return at[inside], Payloads(many.data, begins[inside], ends[inside])
+    inside = order[(ends <= containers.ends[at])[order]]
+    return at[inside], Payloads(containers.data, begins[inside], ends[inside])

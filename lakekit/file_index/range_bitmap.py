@@ -165,12 +165,12 @@ def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: i
     slices = _BitSlices(Cursor(payload), head.slices, row_count)
     match query.kind:
         case "null":
-            return roaring.full_bitmap(row_count) - slices.existence()
+            return roaring.full_bitmap(row_count) - slices.rows_with_value()
         case "not null":
-            return slices.existence()
+            return slices.rows_with_value()
         case "range":
             return _range_rows(payload, t, head, query, slices)
-    return slices.existence() - _equal_rows(payload, t, head, query, row_count)
+    return slices.rows_with_value() - _equal_rows(payload, t, head, query, row_count)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:
@@ -197,8 +197,8 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
                 _read_chunk_keys(cursor.region(min(body + chunk.offset, size)), t, chunk)
     with cursor.within("slices"):
         slices = _BitSlices(cursor, head.slices, head.rows)
-        slices.existence()
-        slices.all()
+        slices.rows_with_value()
+        slices.all_slices()
 
 
 def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _RangeBitmapHeader:
@@ -239,7 +239,7 @@ class _BitSlices:
         self.cursor, self.payload, self.body, self.row_count = payload, payload.data, cursor.tell, row_count
         self.cached_slices: roaring.Slices | None = None
 
-    def _bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
+    def _read_bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
         cursor = self.cursor.region(min(max(self.body + offset, 0), len(self.payload)))
         start = cursor.tell
         data = cursor.raw(length, field)
@@ -250,10 +250,10 @@ class _BitSlices:
             raise cursor.make_error(f"row {bitmap.max()} of {self.row_count}", field)
         return bitmap
 
-    def existence(self) -> BitMap:
-        return self._bitmap(0, self.existence_length, "existence")
+    def rows_with_value(self) -> BitMap:
+        return self._read_bitmap(0, self.existence_length, "existence")
 
-    def all(self) -> roaring.Slices:
+    def all_slices(self) -> roaring.Slices:
         if self.cached_slices is None:
             self.cached_slices = _SliceGroup(self) if self._are_sound() else self._one_by_one()
         return self.cached_slices
@@ -279,12 +279,12 @@ class _BitSlices:
         bitmaps = []
         for number in range(self.n):
             with self.cursor.within(f"slice {number}"):
-                bitmaps.append(self.slice(number))
+                bitmaps.append(self.read_slice(number))
         return bitmaps
 
-    def slice(self, number: int, *, is_sound: bool = False) -> BitMap:
+    def read_slice(self, number: int, *, is_sound: bool = False) -> BitMap:
         offset, length = self.slice_ranges[number]
-        return self._bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
+        return self._read_bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
 
 
 class _SliceGroup:
@@ -300,7 +300,7 @@ class _SliceGroup:
     def __getitem__(self, i: int) -> BitMap:
         bitmap = self._bitmaps[i]
         if bitmap is None:
-            bitmap = self._bitmaps[i] = self._slices.slice(i, is_sound=True)
+            bitmap = self._bitmaps[i] = self._slices.read_slice(i, is_sound=True)
         return bitmap
 
 
@@ -313,8 +313,8 @@ def _equal_rows(
     if not codes:
         return BitMap()
     slices = _BitSlices(Cursor(payload), head.slices, row_count)
-    existence = slices.existence()
-    return BitMap.union(*(roaring.rows_equal(existence, slices.all(), key_code) for key_code in codes))
+    existence = slices.rows_with_value()
+    return BitMap.union(*(roaring.rows_equal(existence, slices.all_slices(), key_code) for key_code in codes))
 
 
 def _range_rows(
@@ -328,10 +328,10 @@ def _range_rows(
     if query.high is not None and not query.high > head.high:
         code, is_present = _find_key(payload, t, head, query.high)
         high = code - (not is_present or query.is_high_open)
-    existence = slices.existence()
+    existence = slices.rows_with_value()
     if low == 0 and high == head.distinct - 1:
         return existence
-    return roaring.rows_between(existence, slices.all(), low, high) if low <= high else BitMap()
+    return roaring.rows_between(existence, slices.all_slices(), low, high) if low <= high else BitMap()
 
 
 class _DictionaryChunk(NamedTuple):
@@ -449,7 +449,7 @@ def _read_chunk_keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> li
         keys = (
             container.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist()
             if _is_float_type(t)
-            else _integers(data, width)
+            else _read_integers(data, width)
         )
         if cursor.spans is not None:
             for number, key in enumerate(keys):
@@ -463,5 +463,5 @@ def _is_float_type(t: DataType) -> bool:
     return t.root in ("FLOAT", "DOUBLE")
 
 
-def _integers(data: bytes, width: int) -> list[Key]:
+def _read_integers(data: bytes, width: int) -> list[Key]:
     return np.frombuffer(data, f">i{width}").tolist()

@@ -182,12 +182,12 @@ def _check_column(t: DataType, node: AvroNode, where: str, path: str) -> dict[Da
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return {t: node.logical_type.endswith("-micros") if node.logical_type else (t.precision or 0) > 3}
     micros: dict[DataType, bool] = {}
-    for inner_type, inner, name in _children(t, node, where, path):
+    for inner_type, inner, name in _child_types(t, node, where, path):
         micros |= _check_column(inner_type, inner, name, path)
     return micros
 
 
-def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
+def _child_types(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
     if t.root == "ARRAY" and t.element is not None:
         yield t.element, node.children[0], where + ".element"
     elif t.root in ("MAP", "MULTISET"):
@@ -233,14 +233,14 @@ def _convert_leaf(
         case "DECIMAL":
             dtype = polars_type(t)
             return column.map_batches(
-                partial(_decimals, precision=t.precision or 10, scale=t.scale or 0),
+                partial(_decode_decimals, precision=t.precision or 10, scale=t.scale or 0),
                 return_dtype=dtype,
                 is_elementwise=True,
             )
     return None
 
 
-def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
+def _decode_decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     """Convert big-endian two's complement of any length to DECIMAL(precision, scale).
 
     A value of more digits, as sums may have, is null, as for the reference; one of more than 16 bytes is damage.

@@ -87,7 +87,7 @@ def _join_cells(cells: Sequence[pa.Array]) -> pa.Array:
 
 def _nullable_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     """Return the cells of a value that may be null."""
-    cells = _cells(array, t)
+    cells = _value_cells(array, t)
     if not t.nullable:
         return cells
     is_present = ~null_mask(array)
@@ -103,7 +103,7 @@ def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(_CELL_TYPE, len(cell), [packed_bits(is_present), *cell.buffers()[1:]])
 
 
-def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
+def _value_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     """Return the cells of the non-null values; the cells of null values are arbitrary."""
     if t.root in _INTEGERS:
         return [varint_cells(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
@@ -147,7 +147,7 @@ def _map_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
         value = value.as_nullable()  # as the reference writes counts
     text_keys = key.root in STRINGS
     keys, values = array.values.field(0), array.values.field(1)
-    cells = _cells(keys, key) if text_keys else _nullable_cells(keys, key)
+    cells = _value_cells(keys, key) if text_keys else _nullable_cells(keys, key)
     return _list_cells(array, _join_cells([*cells, *_nullable_cells(values, value)]))
 
 
@@ -363,7 +363,7 @@ def schema_json(fields: Sequence[Field]) -> bytes:
         "type": "record",
         "name": "record",
         "namespace": NAMESPACE,
-        "fields": [_field(field.name, field.type, "record") for field in fields],
+        "fields": [_field_schema(field.name, field.type, "record") for field in fields],
     }
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -386,14 +386,14 @@ def _is_letter(character: str) -> bool:
     return character == "_" or (character.isalpha() and character <= _UNIT)
 
 
-def _field(name: str, t: DataType, parent: str) -> dict[str, Any]:
+def _field_schema(name: str, t: DataType, parent: str) -> dict[str, Any]:
     if name_problem(name) is not None:
         raise refuse_name(name, "avro", "whose names are letters, digits and _, and begin with no digit")
-    member = {"name": name, "type": _type(t, f"{parent}_{name}")}
+    member = {"name": name, "type": _type_schema(t, f"{parent}_{name}")}
     return member | {"default": None} if t.nullable else member
 
 
-def _type(t: DataType, name: str) -> Any:
+def _type_schema(t: DataType, name: str) -> Any:
     """Return the Avro schema of a type; if the type needs a record, the record is called `name`."""
     non_null = _non_null_type(t, name)
     return ["null", non_null] if t.nullable else non_null
@@ -416,21 +416,21 @@ def _non_null_type(t: DataType, name: str) -> Any:
         case "DECIMAL":
             return {"type": "bytes", "logicalType": "decimal", "precision": t.precision or 10, "scale": t.scale or 0}
         case "ARRAY":
-            return {"type": "array", "items": _type(part(t.element), name)}
+            return {"type": "array", "items": _type_schema(part(t.element), name)}
         case "MAP" | "MULTISET":
             key, value = map_types(t)
             value = value.as_nullable() if t.root == "MULTISET" else value
             if key.root in STRINGS:
-                return {"type": "map", "values": _type(value, name)}
+                return {"type": "map", "values": _type_schema(value, name)}
             if t.root == "MULTISET":  # the reference neither writes nor reads one
                 raise refuse_type(t, "avro")
-            entry = [{"name": "key", "type": _type(key, f"{name}_key")}, _field("value", value, name)]
+            entry = [{"name": "key", "type": _type_schema(key, f"{name}_key")}, _field_schema("value", value, name)]
             return {"type": "array", "items": {"type": "record", "name": name, "fields": entry}, "logicalType": "map"}
         case "ROW":
             return {
                 "type": "record",
                 "name": name,
-                "fields": [_field(field.name, field.type, name) for field in t.fields],
+                "fields": [_field_schema(field.name, field.type, name) for field in t.fields],
             }
         case "VARIANT":
             return {

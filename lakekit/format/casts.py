@@ -117,7 +117,7 @@ def _find_cast(
     if source_type.root == "DECIMAL":
         return _from_decimal(source_type, result_type)
     if source_type.root in _FLOATS and result_type.root in INTEGERS:
-        return partial(_saturate, dtype=polars_type(result_type))
+        return partial(_saturate_floats, dtype=polars_type(result_type))
     return _time_cast(source_type, result_type, target)
 
 
@@ -194,9 +194,9 @@ def _to_decimal(
 ) -> Callable[[pl.Series], pl.Series] | None:
     precision, scale = result_type.precision or 10, result_type.scale or 0
     if source_type.root == "DECIMAL":
-        return partial(text_casts.rescale, precision=precision, scale=scale)
+        return partial(text_casts.rescale_decimals, precision=precision, scale=scale)
     if source_type.root in (*INTEGERS, "BOOLEAN"):
-        return lambda column: text_casts.rescale(
+        return lambda column: text_casts.rescale_decimals(
             column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale
         )
     if source_type.root in _FLOATS:
@@ -219,7 +219,7 @@ def _from_decimal(source_type: DataType, result_type: DataType) -> Callable[[pl.
     return None
 
 
-def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+def _saturate_floats(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     """Convert floats as Java does: (int) and (long) saturate; smaller types are cut out of an int."""
     wide, top = (pl.Int64, 2.0**63) if dtype == pl.Int64 else (pl.Int32, 2.0**31)
     last = int(top) - 1
@@ -246,34 +246,36 @@ def _time_cast(
     if source_type.root in ("INT", "BIGINT") and result_type.root in TIMESTAMPS:
         return lambda column: _from_seconds(column, result_type, target)
     if source_type.root in TIMESTAMPS and result_type.root in ("INT", "BIGINT"):
-        return lambda column: _divide_toward_zero(_millis(column), 1000).cast(
+        return lambda column: _divide_toward_zero(_to_millis(column), 1000).cast(
             polars_type(result_type), wrap_numerical=True
         )
     if source_type.root == "TIME" and result_type.root in TIMESTAMPS:
         return lambda column: timestamps_from_millis(
-            column.to_physical() // 1_000_000, _dtype(result_type, target), name
+            column.to_physical() // 1_000_000, _datetime_dtype(result_type, target), name
         )
     if source_type.root == "DATE" and result_type.root in TIMESTAMPS:
         return lambda column: _from_wall_clock(
-            timestamps_from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name),
+            timestamps_from_millis(
+                column.to_physical().cast(pl.Int64) * _DAY_MS, _wall_dtype(result_type, target), name
+            ),
             result_type,
             target,
         )
     match pair:
         case "TIMESTAMP", "DATE":
-            return lambda column: _divide_toward_zero(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
+            return lambda column: _divide_toward_zero(_to_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
         case "TIMESTAMP_LTZ", "DATE":
             return lambda column: to_wall_clock(column, target.zone).dt.date()
         case "TIMESTAMP", "TIME":
-            return lambda column: text_casts.times_from_millis(_remainder(_millis(column), _DAY_MS), name)
+            return lambda column: text_casts.times_from_millis(_remainder(_to_millis(column), _DAY_MS), name)
         case "TIMESTAMP_LTZ", "TIME":
             return lambda column: text_casts.times_from_millis(
-                _millis(to_wall_clock(column, target.zone)) % _DAY_MS, name
+                _to_millis(to_wall_clock(column, target.zone)) % _DAY_MS, name
             )
     return None
 
 
-def _millis(column: pl.Series) -> pl.Series:
+def _to_millis(column: pl.Series) -> pl.Series:
     return column.dt.epoch("ms") if column.dtype != pl.Datetime("ms") else column.to_physical()
 
 
@@ -287,7 +289,7 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
 
 def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
     """Return timestamps of seconds since 1970; Java's LTZ is the wall clock of its zone, taken for UTC."""
-    instants = timestamps_from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
+    instants = timestamps_from_millis(column.cast(pl.Int64) * 1000, _datetime_dtype(result_type, target), target.column)
     return (
         to_wall_clock(instants, target.zone).dt.replace_time_zone("UTC")
         if result_type.root == "TIMESTAMP_LTZ"
@@ -295,13 +297,13 @@ def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) 
     )
 
 
-def _dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
+def _datetime_dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
     return pl.Datetime(
         unit_of(result_type, target.timestamp_unit), "UTC" if result_type.root == "TIMESTAMP_LTZ" else None
     )
 
 
-def _wall(result_type: DataType, target: CastTarget) -> pl.Datetime:
+def _wall_dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
     return pl.Datetime(unit_of(result_type, target.timestamp_unit))
 
 
@@ -324,11 +326,11 @@ def _cast_timestamp(
             else text_casts.to_instant(column, target.zone)
         )
     digits = 6 if result_type.precision is None else result_type.precision
-    dtype = _dtype(result_type, target)
+    dtype = _datetime_dtype(result_type, target)
     if digits < (6 if source_type.precision is None else source_type.precision):
         if digits <= 3:
             step = 10 ** (3 - digits)
-            return timestamps_from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
+            return timestamps_from_millis(_divide_toward_zero(_to_millis(column), step) * step, dtype, target.column)
         unit = column.dtype.time_unit or "us"  # type: ignore[attr-defined]
         ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
         step = max(1, ticks // 10**digits)

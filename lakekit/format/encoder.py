@@ -109,16 +109,16 @@ def open_writer(sink: BinaryIO, format_name: str, fields: Sequence[Field], encod
     Raises:
         Unsupported: lakekit does not write the format, or the format does not have a type or the compression.
     """
-    encoder: Encoder = _format(format_name).open_writer(sink, fields, encoding)
+    encoder: Encoder = _load_format(format_name).open_writer(sink, fields, encoding)
     return encoder
 
 
 def check_types(format_name: str, fields: Sequence[Field]) -> None:
     """Raise `Unsupported` for columns that files of a format do not hold."""
-    _format(format_name).check_types(fields)
+    _load_format(format_name).check_types(fields)
 
 
-def _format(name: str) -> Any:
+def _load_format(name: str) -> Any:
     format_names = plugins.names("format")
     if name.lower() not in format_names:
         raise refuse(
@@ -240,13 +240,13 @@ def series_to_arrow(column: pl.Series, field: Field, form: ArrowTarget) -> pa.Ar
 def _convert_array(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     match t.root:
         case "ARRAY":
-            return _list(array, t, name, form)
+            return _convert_list(array, t, name, form)
         case "MAP" | "MULTISET":
-            return _map(array, t, name, form)
+            return _convert_map(array, t, name, form)
         case "ROW":
-            return _struct(array, t, name, form)
+            return _convert_struct(array, t, name, form)
         case "VARIANT":
-            return _struct(array, _VARIANT, name, form)
+            return _convert_struct(array, _VARIANT, name, form)
         case "TIME":
             return pc.divide(array.cast(_INT64), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
         case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) == "ns":
@@ -282,7 +282,7 @@ def copy_array(array: pa.Array) -> pa.Array:
     return pa.concat_arrays([array, array.slice(0, 0)])
 
 
-def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _list_offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the 32 bit offsets of a list array from 0 on, and its values; lists that are null are empty."""
     if array.null_count:
         lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_INT64)
@@ -301,8 +301,8 @@ def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     return offsets.cast(pa.int32()), values
 
 
-def _list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
-    offsets, values = _offsets(array)
+def _convert_list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+    offsets, values = _list_offsets(array)
     element = part(t.element)
     if not element.nullable and values.null_count:
         raise refuse_null(name, t)
@@ -312,8 +312,8 @@ def _list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Arra
     )
 
 
-def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
-    offsets, entries = _offsets(array)
+def _convert_map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+    offsets, entries = _list_offsets(array)
     key, value = map_types(t)
     keys, values = entries.field(0), entries.field(1)
     # texts are keys of an Avro map, without null
@@ -351,7 +351,7 @@ def _drop_validity(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)
 
 
-def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+def _convert_struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     parts, is_present = [], array.is_valid() if array.null_count else None
     for i, field in enumerate(t.fields):
         inner = array.field(i)

@@ -172,7 +172,7 @@ class _Reader(FileReader):
     def schema(self) -> Any:
         return self.builder.frame_schema
 
-    def _open(self) -> OpenFile:
+    def _open_source(self) -> OpenFile:
         if self.open_file is None:
             try:
                 self.open_file = self.builder.open_file(self.path)
@@ -184,7 +184,7 @@ class _Reader(FileReader):
         self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int
     ) -> Iterator[pl.DataFrame]:
         del row_index, pre_slice, filters, num_pipelines  # never given: this reader claims no capability
-        opened, decoded = self._open(), 0
+        opened, decoded = self._open_source(), 0
         try:
             for batch in opened.batches(columns):
                 self._check_types(batch)
@@ -212,7 +212,7 @@ class _Reader(FileReader):
 
     def n_rows_in_file(self, limit: int | None = None) -> int:
         del limit
-        return self._open().row_count
+        return self._open_source().row_count
 
     def on_drop(self) -> None:
         self.open_file = None

@@ -322,7 +322,7 @@ def read_footer(path: str, read: Callable[[int, int | None], bytes], size_bytes:
     Raises `Corrupt`, `Unsupported` where it is encrypted.
     """
     data = _read_tail(path, read, size_bytes)
-    return thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
+    return thrift.decode_struct(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
 
 
 def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:

@@ -83,13 +83,13 @@ def _open_file(
         if not requested:
             yield pl.DataFrame(height=file.nrows).with_columns(missing[name] for name in columns)
             return
-        for frame in _stripes(file, tail, requested, path, zones):
+        for frame in _read_stripes(file, tail, requested, path, zones):
             yield frame.with_columns(missing[name] for name in columns if name in missing).select(cols(columns))
 
     return external_reader.OpenFile(row_count=int(file.nrows), batches=batches)
 
 
-def _stripes(
+def _read_stripes(
     file: orc.ORCFile, tail: orc_tail.OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]

@@ -95,7 +95,7 @@ def stripe_statistics(tail: OrcTail) -> list[list[bytes]]:
     if not size:
         return []
     end = len(tail.data) - 1 - tail.data[-1] - length
-    metadata = orc_tail.inflate(bytes(tail.data[end - size : end]), tail.codec, tail.block_bytes)
+    metadata = orc_tail.inflate_all(bytes(tail.data[end - size : end]), tail.codec, tail.block_bytes)
     stripes = orc_tail.bytes_members(orc_tail.parse_members(metadata), 1)
     return [orc_tail.bytes_members(orc_tail.parse_members(text), 1) for text in stripes]
 
@@ -118,7 +118,7 @@ def build_file(
         for piece in (stripe.indexes, stripe.body, packed):
             out += piece
     content_bytes = len(out)
-    metadata = _metadata(tail, by_stripe)
+    metadata = _stripe_statistics_message(tail, by_stripe)
     replaced = {2, _STRIPES, _TYPES, _STATISTICS} | (set() if has_index else {_INDEX_ROWS})
     members = [
         ProtobufField(2, content_bytes),
@@ -136,7 +136,7 @@ def build_file(
     return bytes(out) + metadata + footer + postscript + bytes([len(postscript)])
 
 
-def _metadata(tail: OrcTail, by_stripe: Sequence[Sequence[bytes]]) -> bytes:
+def _stripe_statistics_message(tail: OrcTail, by_stripe: Sequence[Sequence[bytes]]) -> bytes:
     messages = [orc_tail.build_message([ProtobufField(1, message) for message in columns]) for columns in by_stripe]
     return orc_tail.store_chunks(orc_tail.build_message([ProtobufField(1, message) for message in messages]), tail)
 
@@ -381,16 +381,16 @@ def utc_offsets(seconds: Seconds, zone: str) -> Seconds:
 
     Raises `Unsupported` for a zone that has no rules here.
     """
-    fixed, name = _resolve(zone)
+    fixed, name = _resolve_zone(zone)
     if name is None:
         return np.full(len(seconds), fixed, np.int64)
     known_seconds = _into_known_years(np.maximum(seconds, _FIRST_SECOND))
-    offsets = _offsets(known_seconds, name)
+    offsets = _zone_offsets(known_seconds, name)
     return np.where(seconds < _FIRST_SECOND, _standard_offset(name), offsets)
 
 
 @lru_cache(maxsize=64)
-def _resolve(zone: str) -> tuple[int, str | None]:
+def _resolve_zone(zone: str) -> tuple[int, str | None]:
     """Return a fixed offset in seconds, or the name of a zone of the tz database."""
     if is_utc(zone) or zone in _FIXED_OFFSETS:
         return _FIXED_OFFSETS.get(zone, 0), None
@@ -400,7 +400,7 @@ def _resolve(zone: str) -> tuple[int, str | None]:
         return -seconds if custom.group(1) == "-" else seconds, None
     name = _SHORT_IDS.get(zone, zone)
     try:
-        _offsets(np.zeros(1, np.int64), name)
+        _zone_offsets(np.zeros(1, np.int64), name)
     except pl.exceptions.PolarsError:
         raise Unsupported(
             f"the writer of an ORC file names its time zone {zone[:60]!r}, which the tz database does not have; "
@@ -411,7 +411,7 @@ def _resolve(zone: str) -> tuple[int, str | None]:
     return 0, name
 
 
-def _offsets(seconds: Seconds, name: str) -> Seconds:
+def _zone_offsets(seconds: Seconds, name: str) -> Seconds:
     clock = pl.Series(seconds * 1000).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(name)
     return (clock.dt.base_utc_offset() + clock.dt.dst_offset()).cast(pl.Int64).to_numpy() // 1000
 
@@ -419,7 +419,7 @@ def _offsets(seconds: Seconds, name: str) -> Seconds:
 @lru_cache(maxsize=64)
 def _standard_offset(name: str) -> int:
     """Return the standard offset of a zone under its last rules: the least of a year, whatever its name."""
-    return int(_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
+    return int(_zone_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
 
 
 def _into_known_years(seconds: Seconds) -> Seconds:
@@ -430,17 +430,17 @@ def _into_known_years(seconds: Seconds) -> Seconds:
     moved = seconds.copy()
     years = seconds[late].astype("datetime64[s]").astype("datetime64[Y]")
     distinct, indexes = np.unique(years, return_inverse=True)
-    shifts = np.array([_shift(int(year)) for year in distinct.astype(np.int64) + 1970], np.int64)
+    shifts = np.array([_calendar_shift(int(year)) for year in distinct.astype(np.int64) + 1970], np.int64)
     moved[late] -= shifts[indexes]
     return moved
 
 
 @lru_cache(maxsize=512)
-def _shift(year: int) -> int:
+def _calendar_shift(year: int) -> int:
     """Return the seconds between the start of `year` and of the `_RULE_YEARS` year with its calendar."""
     first = _first_second(year)
-    kind = _kind(year)
-    same = next(candidate for candidate in reversed(_RULE_YEARS) if _kind(candidate) == kind)
+    kind = _calendar_kind(year)
+    same = next(candidate for candidate in reversed(_RULE_YEARS) if _calendar_kind(candidate) == kind)
     return first - _first_second(same)
 
 
@@ -454,5 +454,5 @@ def _days_before(year: int) -> int:
     return years_before * 365 + years_before // 4 - years_before // 100 + years_before // 400 - 719_162
 
 
-def _kind(year: int) -> tuple[bool, int]:
+def _calendar_kind(year: int) -> tuple[bool, int]:
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0), _days_before(year) % 7

@@ -204,7 +204,7 @@ def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> di
     errors = {}
     for field in fields:
         at = schema.get_field_index(field.name)
-        feature = None if at < 0 else _shredding(field.type, schema.field(at).type)
+        feature = None if at < 0 else _shredding_feature(field.type, schema.field(at).type)
         if feature is not None:
             problem = f"column {field.name} holds {_SHREDDED_TEXTS[feature]}, which lakekit does not read"
             errors[field.name] = Unsupported(
@@ -226,7 +226,7 @@ _SHREDDED_TEXTS = {
 }
 
 
-def _shredding(t: DataType, arrow: pa.DataType) -> str | None:
+def _shredding_feature(t: DataType, arrow: pa.DataType) -> str | None:
     """Return the feature by which a column is stored as several columns of its own; None without one."""
     if t.root == "MAP" and pa.types.is_struct(arrow) and arrow.get_field_index("__field_mapping") >= 0:
         return "type.map.shared-shredding"

@@ -99,7 +99,7 @@ def read_checked_footer(path: str, read: Read, size_bytes: int) -> tuple[Struct,
         raise Corrupt(f"{path}: its Parquet footer cannot be read: {error}", path=path, field="footer") from error
     footer = tail[len(tail) - length : -END_BYTES]
     rows, offset = read_row_count_and_end(footer)
-    footer_members = thrift.decode(footer, offset, last=3)[0] | {3: (I64, rows)}
+    footer_members = thrift.decode_struct(footer, offset, last=3)[0] | {3: (I64, rows)}
     _check_columns(footer_members, [schema.column(at) for at in range(len(schema))])
     return footer_members, size_bytes - length
 
@@ -110,15 +110,15 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
     `leaves` are Arrow's columns of the schema.
     """
     expected = [(leaf.path.encode(), _NUMBERS[leaf.physical_type]) for leaf in leaves]
-    for group in _structs(footer, 4):
-        chunks = _structs(group, 1)
+    for group in _struct_list(footer, 4):
+        chunks = _struct_list(group, 1)
         if len(chunks) != len(expected):
             raise Corrupt(f"a row group has {len(chunks)} columns, the schema {len(expected)}", field="row_groups")
         for chunk, (path, kind) in zip(chunks, expected, strict=True):
             facts = _read_member(chunk, 3, STRUCT)
             inner, parts = _read_member(facts, 3, LIST)
             if inner != BINARY or b".".join(parts) != path or _read_member(facts, 1) != kind:
-                stored = f"{'.'.join(_names(facts))} of {_NAMES.get(_read_member(facts, 1), 'no type')}"
+                stored = f"{'.'.join(_column_path(facts))} of {_NAMES.get(_read_member(facts, 1), 'no type')}"
                 raise Corrupt(
                     f"a row group has a column {stored} in the place of {path.decode()} of {_NAMES[kind]}",
                     field="row_groups",
@@ -170,9 +170,9 @@ def integer_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] 
             column_facts = None
             for _ in range(columns):
                 if column_facts is None:
-                    chunk, at = thrift.decode(footer, at)
+                    chunk, at = thrift.decode_struct(footer, at)
                     facts = _read_member(chunk, 3, STRUCT)
-                    column_facts = facts if _names(facts) == [column] else None
+                    column_facts = facts if _column_path(facts) == [column] else None
                     if column_facts is not None and number == groups - 1:
                         break
                 else:
@@ -182,7 +182,7 @@ def integer_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] 
                 return None
             all_bounds.append(group_bounds)
             if number < groups - 1:
-                _, at = thrift.decode(footer, at, last=1)
+                _, at = thrift.decode_struct(footer, at, last=1)
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
     return (min(low for low, _ in all_bounds), max(high for _, high in all_bounds)) if all_bounds else None
@@ -220,11 +220,11 @@ def check_file_bounds(
     """
     try:
         footer, end = read_checked_footer(path, read, size_bytes)
-        groups = [(_read_member(group, 3, I64), _structs(group, 1)) for group in _structs(footer, 4)]
+        groups = [(_read_member(group, 3, I64), _struct_list(group, 1)) for group in _struct_list(footer, 4)]
         for number, (rows, chunks) in enumerate(groups):
             for chunk in chunks:
                 facts = _read_member(chunk, 3, STRUCT)
-                names = _names(facts)
+                names = _column_path(facts)
                 column, is_nested = names[0], len(names) > 1
                 if columns is None or column in columns:
                     _check_chunk(ColumnChunkMeta(".".join(names), facts), rows, read, end, is_nested=is_nested)
@@ -244,9 +244,11 @@ def columns_with_encoding(path: str, read: Read, size_bytes: int, encodings: fro
     """Return the paths of fixed-length byte columns with pages in `encodings`. Raises as `check_file_bounds`."""
     try:
         footer, _ = read_checked_footer(path, read, size_bytes)
-        all_facts = [_read_member(chunk, 3, STRUCT) for group in _structs(footer, 4) for chunk in _structs(group, 1)]
+        all_facts = [
+            _read_member(chunk, 3, STRUCT) for group in _struct_list(footer, 4) for chunk in _struct_list(group, 1)
+        ]
         return frozenset(
-            ".".join(_names(facts))
+            ".".join(_column_path(facts))
             for facts in all_facts
             if _read_member(facts, 1) == _FIXED_LEN_BYTE_ARRAY
             and not encodings.isdisjoint(_read_member(facts, 2, LIST)[1])
@@ -266,7 +268,7 @@ class ColumnChunkMeta(NamedTuple):
         return int(_read_member(self.metadata, member, I64))
 
 
-def _names(facts: Struct) -> list[str]:
+def _column_path(facts: Struct) -> list[str]:
     """Return the path of a column: names of its parents and its own, dots allowed. Raises `Corrupt`."""
     parts = _read_member(facts, 3, LIST)[1]
     if not parts or not all(isinstance(part, bytes) for part in parts):
@@ -274,7 +276,7 @@ def _names(facts: Struct) -> list[str]:
     return [part.decode("utf-8", "replace") for part in parts]
 
 
-def _structs(struct: Struct, number: int) -> list[Struct]:
+def _struct_list(struct: Struct, number: int) -> list[Struct]:
     kind, elements = _read_member(struct, number, LIST)
     if elements and kind != STRUCT:
         raise Corrupt(f"elements of kind {kind} in member {number}, where structs are expected", field="footer")
@@ -424,7 +426,7 @@ def _skip_statistics(data: bytes, at: int) -> int:
 
 def _decode_header(data: bytes) -> PageHeader:
     """Return a header, decoded member by member."""
-    header, end = thrift.decode(data)
+    header, end = thrift.decode_struct(data)
     kind, size, stored = (_read_member(header, number) for number in (1, 2, 3))
     if kind not in _PARTS:
         if kind != 1:

@@ -200,10 +200,10 @@ def read_row_groups(footer: bytes, shift: int) -> list[RowGroup]:
             chunks = []
             for _ in range(columns):
                 start = at
-                chunk, at = thrift.decode(footer, at)
+                chunk, at = thrift.decode_struct(footer, at)
                 chunks.append(ColumnChunk(chunk, footer[start:at]))
                 chunks[-1].shift_offsets(shift)
-            group_members, at = thrift.decode(footer, at, last=1)
+            group_members, at = thrift.decode_struct(footer, at, last=1)
             groups.append(RowGroup(chunks, group_members[2][1], group_members[3][1]))
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
@@ -254,7 +254,7 @@ def schema_elements(fields: Sequence[Field]) -> list[Struct]:
     """Return the elements of a complete schema, the root first, depth first. Raises `Unsupported`."""
     schema: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT), 5: (I32, len(fields))}]
     for field in fields:
-        schema += _elements(field.name, field.type, field.id, (field.id, 1))
+        schema += _type_elements(field.name, field.type, field.id, (field.id, 1))
     return schema
 
 
@@ -272,7 +272,7 @@ def nested_id(field_id: int, depth: int, *, key: bool = False) -> int:
     return _NESTED_ID_BASE - offset if key else _NESTED_ID_BASE + offset
 
 
-def _elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) -> Iterator[Struct]:
+def _type_elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) -> Iterator[Struct]:
     """Yield the elements of one type.
 
     `parent` is the id of the field that contains it, and its depth below that.
@@ -286,21 +286,21 @@ def _elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) ->
     owner, depth = parent
     match t.root:
         case "ARRAY":
-            yield _sort_members(own | {6: (I32, _LIST), 10: _annotation(3)})
+            yield _sort_members(own | {6: (I32, _LIST), 10: _converted_type(3)})
             yield {3: (I32, REPEATED), 4: (BINARY, b"list"), 5: (I32, 1)}
-            yield from _elements("element", part(t.element), nested_id(owner, depth), (owner, depth + 1))
+            yield from _type_elements("element", part(t.element), nested_id(owner, depth), (owner, depth + 1))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
-            yield _sort_members(own | {6: (I32, _MAP), 10: _annotation(2)})
+            yield _sort_members(own | {6: (I32, _MAP), 10: _converted_type(2)})
             yield {3: (I32, REPEATED), 4: (BINARY, b"key_value"), 5: (I32, 2), 6: (I32, _MAP_KEY_VALUE)}
-            yield from _elements("key", key.not_null(), nested_id(owner, depth, key=True), (owner, depth + 1))
-            yield from _elements("value", value, nested_id(owner, depth), (owner, depth + 1))
+            yield from _type_elements("key", key.not_null(), nested_id(owner, depth, key=True), (owner, depth + 1))
+            yield from _type_elements("value", value, nested_id(owner, depth), (owner, depth + 1))
         case "ROW" if not t.fields:
             raise refuse_type(t, "parquet")
         case "ROW":
             yield _sort_members(own | {5: (I32, len(t.fields))})
             for field in t.fields:
-                yield from _elements(field.name, field.type, field.id, (field.id, 1))
+                yield from _type_elements(field.name, field.type, field.id, (field.id, 1))
         case "VARIANT":
             yield _sort_members(own | {5: (I32, 2)})
             for number, inner in enumerate((b"value", b"metadata")):
@@ -314,7 +314,7 @@ def _sort_members(element: Struct) -> Struct:
     return dict(sorted(element.items()))
 
 
-def _annotation(kind: int, members: Struct | None = None) -> tuple[int, Struct]:
+def _converted_type(kind: int, members: Struct | None = None) -> tuple[int, Struct]:
     return (STRUCT, {kind: (STRUCT, members or {})})
 
 
@@ -323,20 +323,24 @@ def _leaf_element(t: DataType) -> Struct:
         return {1: (I32, _PHYSICAL_TYPES[t.root])}
     match t.root:
         case "CHAR" | "VARCHAR":
-            return {1: (I32, BYTES), 6: (I32, _UTF8), 10: _annotation(1)}
+            return {1: (I32, BYTES), 6: (I32, _UTF8), 10: _converted_type(1)}
         case "TINYINT":
-            return {1: (I32, INT32), 6: (I32, _INT_8), 10: _annotation(10, {1: (BYTE, 8), 2: (BOOL, True)})}
+            return {1: (I32, INT32), 6: (I32, _INT_8), 10: _converted_type(10, {1: (BYTE, 8), 2: (BOOL, True)})}
         case "SMALLINT":
-            return {1: (I32, INT32), 6: (I32, _INT_16), 10: _annotation(10, {1: (BYTE, 16), 2: (BOOL, True)})}
+            return {1: (I32, INT32), 6: (I32, _INT_16), 10: _converted_type(10, {1: (BYTE, 16), 2: (BOOL, True)})}
         case "DATE":
-            return {1: (I32, INT32), 6: (I32, _DATE), 10: _annotation(6)}
+            return {1: (I32, INT32), 6: (I32, _DATE), 10: _converted_type(6)}
         case "TIME":
             unit: Struct = {_UNITS["ms"]: (STRUCT, {})}
-            return {1: (I32, INT32), 6: (I32, _TIME_MILLIS), 10: _annotation(7, {1: (BOOL, True), 2: (STRUCT, unit)})}
+            return {
+                1: (I32, INT32),
+                6: (I32, _TIME_MILLIS),
+                10: _converted_type(7, {1: (BOOL, True), 2: (STRUCT, unit)}),
+            }
         case "DECIMAL":
-            return _decimal(t.precision or 10, t.scale or 0)
+            return _decimal_element(t.precision or 10, t.scale or 0)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            return _timestamp(timestamp_unit(t.precision), zoned=t.root == "TIMESTAMP_LTZ")
+            return _timestamp_element(timestamp_unit(t.precision), zoned=t.root == "TIMESTAMP_LTZ")
     raise refuse_type(t, "parquet")
 
 
@@ -345,24 +349,24 @@ def decimal_width(precision: int) -> int:
     return (10**precision).bit_length() // 8 + 1
 
 
-def _decimal(precision: int, scale: int) -> Struct:
+def _decimal_element(precision: int, scale: int) -> Struct:
     annotated: Struct = {
         6: (I32, _DECIMAL),
         7: (I32, scale),
         8: (I32, precision),
-        10: _annotation(5, {1: (I32, scale), 2: (I32, precision)}),
+        10: _converted_type(5, {1: (I32, scale), 2: (I32, precision)}),
     }
     if precision <= 18:
         return {1: (I32, INT32 if precision <= 9 else INT64)} | annotated
     return {1: (I32, FIXED_BYTES), 2: (I32, decimal_width(precision))} | annotated
 
 
-def _timestamp(unit: str, *, zoned: bool) -> Struct:
+def _timestamp_element(unit: str, *, zoned: bool) -> Struct:
     if unit == "ns":
         return {1: (I32, INT96)}
     converted: Struct = {6: (I32, _CONVERTED_TIMESTAMPS[unit])} if zoned else {}
     return (
         {1: (I32, INT64)}
         | converted
-        | {10: _annotation(8, {1: (BOOL, zoned), 2: (STRUCT, {_UNITS[unit]: (STRUCT, {})})})}
+        | {10: _converted_type(8, {1: (BOOL, zoned), 2: (STRUCT, {_UNITS[unit]: (STRUCT, {})})})}
     )

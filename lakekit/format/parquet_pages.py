@@ -89,7 +89,7 @@ def find_damaged_pages(
     try:
         for group in _list_elements(read_footer(path, read, size_bytes), _GROUPS, STRUCT):
             chunks = [
-                _page_range(_member(chunk, _FACTS, STRUCT), size_bytes)
+                _page_range(_read_member(chunk, _FACTS, STRUCT), size_bytes)
                 for chunk in _list_elements(group, _CHUNKS, STRUCT)
             ]
             first, end = (
@@ -105,8 +105,8 @@ def find_damaged_pages(
 
 def _page_range(facts: Struct, size_bytes: int) -> _PageRange:
     column = ".".join(part.decode("utf-8", "replace") for part in _list_elements(facts, _PATH, BINARY))
-    begin, length = _member(facts, _DATA_AT, I64), _member(facts, _SIZE_BYTES, I64)
-    dictionary_at = _member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
+    begin, length = _read_member(facts, _DATA_AT, I64), _read_member(facts, _SIZE_BYTES, I64)
+    dictionary_at = _read_member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
     # a column without values may have a dictionary, or nothing
     begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)
     if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:
@@ -122,9 +122,9 @@ def _check_pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str]
     view, at, end = memoryview(data), chunk.begin - first, chunk.end - first
     while at < end:
         try:
-            header, body = thrift.decode(data, at)
-            length = _member(header, _PAGE_BYTES, I32)
-            stored = _member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
+            header, body = thrift.decode_struct(data, at)
+            length = _read_member(header, _PAGE_BYTES, I32)
+            stored = _read_member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
         except Corrupt as error:
             raise Corrupt(
                 f"column {chunk.column}: no head of a page: {error.message}", offset=first + at, field="header"
@@ -142,13 +142,13 @@ def _check_pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str]
 
 def _list_elements(struct: Struct, number: int, kind: int) -> list[Any]:
     """Return the elements of a member that is a list of that kind. Raises `Corrupt`."""
-    element_kind, elements = _member(struct, number, LIST)
+    element_kind, elements = _read_member(struct, number, LIST)
     if elements and element_kind != kind:
         raise Corrupt(f"elements of kind {element_kind} in member {number}, where {kind} was expected", field="footer")
     return list(elements)
 
 
-def _member(struct: Struct, number: int, kind: int) -> Any:
+def _read_member(struct: Struct, number: int, kind: int) -> Any:
     """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
     member = struct.get(number)
     if member is None or member[0] != kind:
@@ -365,7 +365,7 @@ class _Offsets:
             offset, size_bytes, first_row = members
             size_bytes += self._growth[bisect_left(self._pages, offset)]
             encoded.append(
-                thrift.encode({1: (I64, self.new_offset(offset)), 2: (I32, size_bytes), 3: (I64, first_row)})
+                thrift.encode_struct({1: (I64, self.new_offset(offset)), 2: (I32, size_bytes), 3: (I64, first_row)})
             )
         return b"".join([*encoded, data[at:]])
 
@@ -452,7 +452,7 @@ def _walk_chunk(file: Cursor, column: dict[str, Any]) -> None:
     size = _integer_member(facts, "total_compressed_size")
     data = file.data
     with file.within(f"column {named}"):
-        cursor = file.region(_clamp(begin, data), _clamp(begin + size, data))
+        cursor = file.region(_clamp_offset(begin, data), _clamp_offset(begin + size, data))
         number = 0
         while cursor.remaining:
             with cursor.within(f"page {number}"):
@@ -464,22 +464,22 @@ def _walk_chunk(file: Cursor, column: dict[str, Any]) -> None:
         for name in ("column_index", "offset_index"):
             at, length = _integer_member(column, f"{name}_offset"), _integer_member(column, f"{name}_length")
             if at:
-                file.region(_clamp(at, data)).skip(length, name)
+                file.region(_clamp_offset(at, data)).skip(length, name)
         if at := _integer_member(facts, "bloom_filter_offset"):
-            file.region(_clamp(at, data)).skip(_integer_member(facts, "bloom_filter_length"), "bloom_filter")
+            file.region(_clamp_offset(at, data)).skip(_integer_member(facts, "bloom_filter_length"), "bloom_filter")
 
 
-def _clamp(at: int, data: bytes | memoryview) -> int:
+def _clamp_offset(at: int, data: bytes | memoryview) -> int:
     return min(max(at, 0), len(data))
 
 
 # ---- Thrift's compact protocol ---------------------------------------------------------------------------------------
 
 
-def _varint(cursor: Cursor, field: str) -> int:
+def _read_varint(cursor: Cursor, field: str) -> int:
     value = shift = 0
     while True:
-        byte = int.from_bytes(_take(cursor, 1, field), "little")
+        byte = int.from_bytes(_take_bytes(cursor, 1, field), "little")
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value
@@ -488,7 +488,7 @@ def _varint(cursor: Cursor, field: str) -> int:
             raise cursor.make_error("a number of more than 64 bits", field)
 
 
-def _take(cursor: Cursor, length: int, field: str) -> bytes:
+def _take_bytes(cursor: Cursor, length: int, field: str) -> bytes:
     """Return the next bytes, without recording a span."""
     if not 0 <= length <= cursor.remaining:
         raise cursor.make_error(f"{length} bytes wanted, {cursor.remaining} left", field)
@@ -509,14 +509,14 @@ def _record_struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
     names, number = _NAMES.get(shape, ()), 0
     while True:
         start = cursor.at
-        head = _take(cursor, 1, shape)[0]
+        head = _take_bytes(cursor, 1, shape)[0]
         if head == 0:
             _record_span(cursor, start, "end", None)
             return members
         if head >> 4:
             number += head >> 4
         else:
-            raw = _varint(cursor, shape)
+            raw = _read_varint(cursor, shape)
             number = (raw >> 1) ^ -(raw & 1)
         name = names[number - 1] if 0 < number <= len(names) else f"member {number}"
         members[name] = _record_value(cursor, head & 15, name, start, depth)
@@ -526,19 +526,19 @@ def _record_value(cursor: Cursor, kind: int, name: str, start: int, depth: int) 
     """Return a value and record its span from `start` on, where its head is."""
     value: Any
     if kind in _VARINTS:
-        raw = _varint(cursor, name)
+        raw = _read_varint(cursor, name)
         value = (raw >> 1) ^ -(raw & 1)
     elif kind in (1, 2):
         value = kind == 1
     elif kind == 3:
-        value = int.from_bytes(_take(cursor, 1, name), "big", signed=True)
+        value = int.from_bytes(_take_bytes(cursor, 1, name), "big", signed=True)
     elif kind == 7:
-        value = _take(cursor, 8, name)
+        value = _take_bytes(cursor, 8, name)
     elif kind == 8:
-        length = _varint(cursor, name)
+        length = _read_varint(cursor, name)
         _record_span(cursor, start, f"{name} length", length)
         start = cursor.at
-        value = _take(cursor, length, name)
+        value = _take_bytes(cursor, length, name)
     elif kind in _LISTS:
         return _record_items(cursor, name, start, depth)
     elif kind == 12:
@@ -552,10 +552,10 @@ def _record_value(cursor: Cursor, kind: int, name: str, start: int, depth: int) 
 
 
 def _record_items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
-    head = _take(cursor, 1, name)[0]
+    head = _take_bytes(cursor, 1, name)[0]
     count = head >> 4
     if count == 15:
-        count = _varint(cursor, name)
+        count = _read_varint(cursor, name)
     if count > cursor.remaining:
         raise cursor.make_error(f"a list of {count} elements, {cursor.remaining} bytes left", name, at=start)
     _record_span(cursor, start, f"{name} count", count)
@@ -566,7 +566,7 @@ def _record_items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any
             with cursor.within(f"{name}[{number}]"):
                 items.append(_record_struct(cursor, name, depth + 1))
         elif head & 15 in (1, 2):
-            value = _take(cursor, 1, name)[0] == 1
+            value = _take_bytes(cursor, 1, name)[0] == 1
             _record_span(cursor, begin, f"{name}[{number}]", value)
             items.append(value)
         else:

@@ -122,11 +122,11 @@ class ParquetEncoder:
             )
         self._sink, self._fields, self._codec = sink, tuple(fields), codec
         self._level = encoding.compression_level if codec == "zstd" else None
-        block_bytes = encoding.block_bytes or _size(encoding, "parquet.block.size")
+        block_bytes = encoding.block_bytes or _size_option(encoding, "parquet.block.size")
         self._group_bytes = max(1, min(block_bytes or ROW_GROUP_BYTES, BLOCK_BYTES * 4))
         self._group_rows = None if block_bytes else ROW_GROUP_ROWS
-        self._page_bytes = _size(encoding, "parquet.page.size")
-        self._dictionary = _dictionary(encoding)
+        self._page_bytes = _size_option(encoding, "parquet.page.size")
+        self._dictionary = _uses_dictionary(encoding)
         self._ends, self._plan = _plan_encoding(self._fields, self._dictionary)
         self._is_polars_only = not self._plan.arrow and not self._plan.int96
         self._frame_bytes = self._group_bytes if block_bytes or not self._is_polars_only else MIN_STREAMED_BYTES
@@ -357,7 +357,7 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         arrow=tuple(arrow),
         int96=tuple(int96),
         stats_columns=tuple(i for i in polars if has_exact_chunk_bounds(fields[i].type)),
-        leaf_counts=tuple(_leaves(field.type) for field in fields),
+        leaf_counts=tuple(_count_leaves(field.type) for field in fields),
         real_columns=frozenset(i for i, field in enumerate(fields) if field.type.holds(FLOAT_TYPES)),
         times=any(fields[i].type.holds(_TIMES) for i in polars),
     )
@@ -377,15 +377,17 @@ def _has_required_part(t: DataType) -> bool:
     return any(not u.nullable or _has_required_part(u) for u in t.parts)
 
 
-def _leaves(t: DataType) -> int:
+def _count_leaves(t: DataType) -> int:
     if t.root == "MULTISET":
-        return 1 + sum(map(_leaves, t.parts))
-    return 2 if t.root == "VARIANT" else sum(map(_leaves, t.parts)) or 1
+        return 1 + sum(map(_count_leaves, t.parts))
+    return 2 if t.root == "VARIANT" else sum(map(_count_leaves, t.parts)) or 1
 
 
 def _encoded_expr(field: Field) -> pl.Expr | None:
     """Return what Polars encodes in place of a column: TIME as its milliseconds; None for others."""
-    return external_reader.map_leaves(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
+    return (
+        external_reader.map_leaves(col(field.name), field.type, _time_as_millis) if field.type.holds(_TIMES) else None
+    )
 
 
 def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
@@ -397,7 +399,7 @@ def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
     )
 
 
-def _millis(column: pl.Expr, t: DataType) -> pl.Expr | None:
+def _time_as_millis(column: pl.Expr, t: DataType) -> pl.Expr | None:
     return (column.to_physical() // 1_000_000).cast(pl.Int32) if t.root == "TIME" else None
 
 
@@ -410,7 +412,7 @@ def _refuse_nulls(frame: pl.DataFrame, fields: Sequence[Field]) -> None:
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
-def _size(encoding: Encoding, key: str) -> int | None:
+def _size_option(encoding: Encoding, key: str) -> int | None:
     text = encoding.table_options.get(key)
     if text is None:
         return None
@@ -420,7 +422,7 @@ def _size(encoding: Encoding, key: str) -> int | None:
         raise InvalidOption(f"option {key!r} is {text!r}; allowed: a number of bytes", key=key, value=text) from None
 
 
-def _dictionary(encoding: Encoding) -> bool:
+def _uses_dictionary(encoding: Encoding) -> bool:
     for key in ("parquet.enable.dictionary", "parquet.enable-dictionary"):
         if key in encoding.table_options:
             try:

@@ -44,24 +44,28 @@ _I64 = 2**63
 _CALENDAR_SECONDS = 260_000 * 31_556_952
 
 
-def rescale(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
+def rescale_decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     """Change precision and scale: round half up (away from zero); what does not fit is null."""
     assert isinstance(column.dtype, pl.Decimal)
     unscaled, shift = column.to_physical(), scale - column.dtype.scale
     frame = unscaled.alias("v").to_frame()
     if shift >= 0:
-        room = _integer(10 ** (precision - shift) if shift <= precision else 1)
-        value = pl.when(pl.col("v").abs() < room).then(pl.col("v")) * _integer(10 ** min(shift, MAX_DIGITS))
+        room = _int128_literal(10 ** (precision - shift) if shift <= precision else 1)
+        value = pl.when(pl.col("v").abs() < room).then(pl.col("v")) * _int128_literal(10 ** min(shift, MAX_DIGITS))
         value = value if shift <= precision else pl.when(pl.col("v") == 0).then(pl.col("v"))
     else:
         step = 10 ** min(-shift, MAX_DIGITS)
-        value = (pl.col("v").abs() + _integer(step // 2)) // _integer(step) * pl.col("v").sign()
+        value = (pl.col("v").abs() + _int128_literal(step // 2)) // _int128_literal(step) * pl.col("v").sign()
     return from_unscaled(frame.select(value).to_series(), precision=precision, scale=scale).alias(column.name)
 
 
 def from_unscaled(values: pl.Series, *, precision: int, scale: int) -> pl.Series:
     """Return unscaled Int128 values as DECIMAL(precision, scale); null where they have more digits."""
-    fits = values.alias("v").to_frame().select(pl.when(pl.col("v").abs() < _integer(10**precision)).then(pl.col("v")))
+    fits = (
+        values.alias("v")
+        .to_frame()
+        .select(pl.when(pl.col("v").abs() < _int128_literal(10**precision)).then(pl.col("v")))
+    )
     return fits.to_series().reinterpret(dtype=pl.Decimal(precision, scale)).alias(values.name)
 
 
@@ -81,10 +85,14 @@ def null_overflows(frame: pl.DataFrame, fields: Sequence[Field]) -> pl.DataFrame
 def truncate_to_integer(column: pl.Series, scale: int) -> pl.Series:
     """Return the integer part, cut off toward zero, as Int128."""
     frame = column.to_physical().alias("v").to_frame()
-    return frame.select(pl.col("v").abs() // _integer(10**scale) * pl.col("v").sign()).to_series().alias(column.name)
+    return (
+        frame.select(pl.col("v").abs() // _int128_literal(10**scale) * pl.col("v").sign())
+        .to_series()
+        .alias(column.name)
+    )
 
 
-def _integer(value: int) -> pl.Expr:
+def _int128_literal(value: int) -> pl.Expr:
     return pl.lit(value, pl.Int128)
 
 
@@ -159,13 +167,13 @@ def unreadable_text(text: str, result_type: DataType, column: str) -> ValueOutOf
     return ValueOutOfRange(f"{msg}, which says no {result_type.root}", column=column)
 
 
-def _select(text: pl.Series, expr: pl.Expr) -> pl.Series:
+def _evaluate(text: pl.Series, expr: pl.Expr) -> pl.Series:
     return text.alias("text").to_frame().select(expr).to_series().alias(text.name)
 
 
 def _parse_booleans(text: pl.Series) -> pl.Series:
     lower = pl.col("text").str.to_lowercase()
-    return _select(
+    return _evaluate(
         text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False))
     )
 
@@ -178,7 +186,7 @@ def _parse_integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
     )
     value = pl.coalesce(at_least, integer_part).str.strip_prefix("+").cast(pl.Int64, strict=False)
     limit = 1 << (_BITS[result_type.root] - 1)
-    return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(result_type)))
+    return _evaluate(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(result_type)))
 
 
 def parse_floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
@@ -186,7 +194,7 @@ def parse_floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
     trimmed = pl.col("text").str.strip_chars(_BLANK)
     number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
     named = trimmed.str.extract(r"^([+-]?(?:NaN|Infinity))$", 1).str.replace("^[+-]NaN$", "NaN")
-    return _select(text, pl.coalesce(number, named).cast(polars_type(result_type), strict=False))
+    return _evaluate(text, pl.coalesce(number, named).cast(polars_type(result_type), strict=False))
 
 
 def parse_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bool = True) -> pl.Series:
@@ -251,7 +259,7 @@ def _parse_dates(text: pl.Series) -> pl.Series:
     pattern = r"^\s*(\d+)\s*(?:-\s*(\d+)\s*(?:-\s*(\d+)\s*)?)?$"
     year, month, day = (_to_int(cut.str.extract(pattern, i)) for i in (1, 2, 3))
     date = _make_dates(year, month.fill_null(1), day.fill_null(1))
-    return _select(text, pl.when(number.is_not_null()).then(_to_int(number).cast(pl.Date)).otherwise(date))
+    return _evaluate(text, pl.when(number.is_not_null()).then(_to_int(number).cast(pl.Date)).otherwise(date))
 
 
 def _parse_times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
@@ -261,7 +269,7 @@ def _parse_times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Serie
     hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
     millis = pl.col("text").str.extract(pattern, 4).fill_null("0").str.pad_end(3, "0").str.slice(0, 3).cast(pl.Int64)
     clock = ((hour * 60 + minute.fill_null(0)) * 60 + second.fill_null(0)) * 1000 + millis
-    millis_of_day = _select(
+    millis_of_day = _evaluate(
         text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock)
     )
     return times_from_millis(
@@ -475,7 +483,7 @@ def _as_java(frame: pl.DataFrame, column: pl.Series, kind: type[pl.DataType]) ->
     )
     if not odd.any():
         return frame
-    table = _table(kind).lazy()
+    table = _powers_of_two(kind).lazy()
     keyed = frame.lazy().with_columns(key=pl.Series(np.where(odd, values.astype(np.float64), 0.0)))
     joined = keyed.join(table, on="key", how="left", maintain_order="left")
     return joined.select(
@@ -500,21 +508,21 @@ def _whole_numbers(values: NDArray[np.floating], mask: NDArray[np.bool_], bits: 
 
 
 @lru_cache(maxsize=2)
-def _table(kind: type[pl.DataType]) -> pl.DataFrame:
+def _powers_of_two(kind: type[pl.DataType]) -> pl.DataFrame:
     """Return digits and exponents of powers of two and of the smallest values."""
     least, bits = _MIN_EXPONENT[kind], _MANTISSA[kind]
     digits_by_value: dict[float, tuple[str, int]] = {}
     for count in range(1, _SUBNORMAL_STEPS):
-        digits_by_value[count * 2.0**least] = _digits(count, least, count.bit_length())
+        digits_by_value[count * 2.0**least] = _shortest_digits(count, least, count.bit_length())
     for power in range(least, _MAX_EXPONENT[kind] + 1):
-        digits_by_value[2.0**power] = _digits(1, power, min(bits, power - least + 1))
+        digits_by_value[2.0**power] = _shortest_digits(1, power, min(bits, power - least + 1))
     rows = [(key, digits, exponent) for key, (digits, exponent) in digits_by_value.items()]
     return pl.DataFrame(
         rows, schema={"key": pl.Float64, "java_digits": pl.String, "java_exponent": pl.Int64}, orient="row"
     )
 
 
-def _digits(mantissa: int, power: int, significant: int) -> tuple[str, int]:
+def _shortest_digits(mantissa: int, power: int, significant: int) -> tuple[str, int]:
     """Return the digits and the exponent that Java prints for `mantissa * 2**power`.
 
     `significant` bits of it count; digits are generated one after the other until the remainder is below half a step.
@@ -523,7 +531,7 @@ def _digits(mantissa: int, power: int, significant: int) -> tuple[str, int]:
     lone = mantissa & (mantissa - 1) == 0
     below = max(0, -(top - significant - lone), -power) + 1
     value, margin = mantissa << (power + below), 1 << (top - significant - lone + below)
-    exponent = _estimate(mantissa, top)
+    exponent = _estimate_exponent(mantissa, top)
     unit = (10 ** max(exponent, 0)) << below
     value, margin = value * 10 ** max(-exponent, 0), margin * 10 ** max(-exponent, 0)
     if value < unit and value + margin <= unit:  # estimated one too high, and the value does not round up to it
@@ -543,7 +551,7 @@ def _digits(mantissa: int, power: int, significant: int) -> tuple[str, int]:
     return digits.rstrip("0") or "0", exponent
 
 
-def _estimate(mantissa: int, top: int) -> int:
+def _estimate_exponent(mantissa: int, top: int) -> int:
     """Return Java's estimate of the decimal exponent: right, or one too high."""
     leading = mantissa / 2 ** (mantissa.bit_length() - 1)
     return int(np.floor((leading - 1.5) * 0.289529654 + 0.176091259 + top * 0.301029995663981))

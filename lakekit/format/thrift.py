@@ -23,7 +23,7 @@ _VARINTS = frozenset({I16, I32, I64})
 _BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
-def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
+def decode_struct(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
     """Return the struct at an offset, or its members behind number `last`, and the offset after it.
 
     Raises `Corrupt`.
@@ -51,12 +51,12 @@ def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int =
                     raw, at = read_varint(data, at)
                 members[number] = (kind, (raw >> 1) ^ -(raw & 1))
             elif kind == STRUCT:
-                value, at = decode(data, at, depth + 1)
+                value, at = decode_struct(data, at, depth + 1)
                 members[number] = (kind, value)
             elif kind in (1, 2):
                 members[number] = (BOOL, kind == 1)
             else:
-                value, at = _value(data, at, kind, depth)
+                value, at = _decode_value(data, at, kind, depth)
                 members[number] = (kind, value)
     except IndexError:
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
@@ -77,14 +77,14 @@ def read_list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
     return head & 15, count, at
 
 
-def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _decode_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _VARINTS:
         return read_zigzag(data, at)
     if kind == BINARY:
         length, at = read_varint(data, at)
         return data[at : at + length], at + length
     if kind == STRUCT:
-        return decode(data, at, depth + 1)
+        return decode_struct(data, at, depth + 1)
     if kind == LIST:
         inner, count, at = read_list_head(data, at)
         items: list[Any] = []
@@ -96,7 +96,7 @@ def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[An
                 items.append(data[at] == 1)
                 at += 1
             else:
-                item, at = _value(data, at, inner, depth + 1)
+                item, at = _decode_value(data, at, inner, depth + 1)
                 items.append(item)
         return (inner, items), at
     if kind == BYTE:
@@ -120,7 +120,7 @@ def encode_number(value: int) -> bytes:
     return bytes(out)
 
 
-def encode(struct: Struct) -> bytes:
+def encode_struct(struct: Struct) -> bytes:
     """Return the bytes of a struct."""
     return encode_members(struct, 0) + b"\0"
 
@@ -149,10 +149,10 @@ def _put_members(out: bytearray, struct: Struct, last: int) -> None:
             append_varint(out, number << 1)
         last = number
         if kind != BOOL:
-            _put(out, kind, value)
+            _append_value(out, kind, value)
 
 
-def _put(out: bytearray, kind: int, value: Any) -> None:
+def _append_value(out: bytearray, kind: int, value: Any) -> None:
     if kind in _VARINTS:
         append_zigzag(out, value)
     elif kind == BINARY:
@@ -174,7 +174,7 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
             if inner in (1, 2):
                 out.append(1 if item else 2)
             else:
-                _put(out, inner, item)
+                _append_value(out, inner, item)
     elif kind == BYTE:
         out.append(value)
     else:

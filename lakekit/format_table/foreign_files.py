@@ -87,14 +87,14 @@ def list_source(storage: Storage, root: str) -> ForeignSource:
         )
     _refuse_tables(storage, root, inside)
     folders: list[str] = []
-    seen = list(_walk(storage, root, inside, folders))
+    seen = list(_walk_files(storage, root, inside, folders))
     files = [entry for entry in seen if entry.size_bytes and not _is_hidden(entry.name)]
     if not files:
         raise NotFound(
             f'"{root}" holds no files of rows: hidden and empty ones are passed over. Name the folder that they lie in',
             name=root,
         )
-    keys, texts = _partitions(root, files)
+    keys, texts = _parse_partitions(root, files)
     heads = parallel_map(lambda entry: storage.read(entry.path, 0, _HEAD_BYTES), files, waiting=storage.is_remote)
     row_files = [
         ForeignFile(path=entry.path, size_bytes=entry.size_bytes, format_name=_detect_format(entry, head), texts=own)
@@ -118,7 +118,7 @@ def _is_hidden(name: str) -> bool:
     return is_hidden(name) and not (name.startswith("_") and "=" in name)
 
 
-def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[str]) -> Iterator[Stat]:
+def _walk_files(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[str]) -> Iterator[Stat]:
     """Yield the files below a folder, hidden ones too; its folders are added to `folders`, deepest first."""
     for entry in inside:
         if not entry.is_dir:
@@ -130,7 +130,7 @@ def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[s
                 feature="procedure.migrate_table",
             )
         elif not _is_hidden(entry.name):
-            yield from _walk(storage, entry.path, storage.list(entry.path), folders)
+            yield from _walk_files(storage, entry.path, storage.list(entry.path), folders)
     folders.append(folder)
 
 
@@ -191,7 +191,7 @@ def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
 # ---- partitions ----------------------------------------------------------------------------------
 
 
-def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _parse_partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the partition columns, and each file's texts for them."""
     specs = [_parse_directory(entry.path[len(root.rstrip("/")) :]) for entry in files]
     keys = tuple(name for name, _ in specs[0])
@@ -210,10 +210,10 @@ def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list
 
 def _parse_directory(below: str) -> list[tuple[str, str]]:
     pairs = [part.partition("=") for part in below.split("/")[:-1] if "=" in part]
-    return [(_unescape(name), _unescape(text)) for name, _, text in pairs]
+    return [(_unescape_name(name), _unescape_name(text)) for name, _, text in pairs]
 
 
-def _unescape(text: str) -> str:
+def _unescape_name(text: str) -> str:
     """Return the text of a folder's name, escaped by characters (Hive, Spark) or bytes (Polars, Arrow)."""
     try:
         return unquote(text, errors="strict")

@@ -76,24 +76,24 @@ def resolve_location(ctx: TableContext, location: str, option: str) -> tuple[Sto
 
     Raises: `LocationNotAllowed`.
     """
-    if _scheme(location) not in ("", "file"):
+    if _url_scheme(location) not in ("", "file"):
         ctx.check_location(location, option)  # before anything is made of it
     storage, root = storages.open(location)
     ctx.check_location(location, option, path=root)
-    scheme = _scheme(location)
+    scheme = _url_scheme(location)
     root = root.rstrip("/") or "/"
-    own = ctx.storage if not scheme or scheme == _scheme(ctx.root) else storage
+    own = ctx.storage if not scheme or scheme == _url_scheme(ctx.root) else storage
     return storages.confine(own, ctx.trusted_base(root)), root
 
 
-def _scheme(location: str) -> str:
+def _url_scheme(location: str) -> str:
     scheme, colon, _ = location.partition("/")[0].partition(":")
     return scheme.lower() if colon else ""
 
 
 def portable_location(table_location: TableLocation, location: str) -> str:
     """Return a location as a table stores it: the same wherever the table is opened from."""
-    if _scheme(location):
+    if _url_scheme(location):
         return location
     path = storages.open(location)[1]
     return f"file://{quote(path)}" if table_location.storage.is_remote else path
@@ -176,7 +176,8 @@ def partition_frame(
     """Return the values of some partitions as a frame, a row each."""
     types = [field.type for field in fields]
     rows = pa.array(
-        [binary_row.with_arity(binary_row.encode(folder.values, types), len(types)) for folder in level], pa.binary()
+        [binary_row.with_arity(binary_row.encode_row(folder.values, types), len(types)) for folder in level],
+        pa.binary(),
     )
     columns = binary_row.decode_columns(rows, types)
     wanted = polars_schema(fields, timestamp_unit=timestamp_unit)
@@ -342,9 +343,9 @@ def _scan_files(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
 
 
 def _scan_parquet(
-    shared: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None
+    runtime: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None
 ) -> pl.LazyFrame:
-    looks = verification.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
+    looks = verification.PageHeaderChecks(runtime, storage, {field.name: None for field in fields})
     parallel.parallel_map(partial(_check_parquet, storage, looks), files)
     looks.cache_checked()
     paths = [native_path.path for native_path in files]
@@ -367,14 +368,14 @@ def _scan_parquet(
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
-def _check_parquet(storage: Storage, looks: verification.PageHeaderChecks, file: Stat) -> None:
-    if looks.is_checked(file):
+def _check_parquet(storage: Storage, header_checks: verification.PageHeaderChecks, file: Stat) -> None:
+    if header_checks.is_checked(file):
         return
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
     if file.size_bytes < _MIN_PARQUET_BYTES or end != parquet.MAGIC:
         raise Corrupt(f"{file.path} is no Parquet file: it ends in {end!r}", path=file.path, field="parquet")
     if not storage.is_remote:
-        looks.check(file)
+        header_checks.check(file)
 
 
 def _path_or_whole(storage: Storage, path: str) -> str | bytes:

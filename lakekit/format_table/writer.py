@@ -64,7 +64,7 @@ def make_encoding(ctx: TableContext) -> Encoding:
         (options[key] for key in _COMPRESSION_KEYS if key in options),
         _DEFAULT_COMPRESSION.get(scan.table_format(ctx), "none"),
     )
-    return rolling_writer.encoding(ctx.options, codec)
+    return rolling_writer.make_encoding(ctx.options, codec)
 
 
 def open_text_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
@@ -155,14 +155,16 @@ def overwrite_partitions(
 def drop_partitions(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Delete the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(ctx, spec) for spec in specs]
-    matching = [folder for folder in scan.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)]
+    matching = [
+        folder for folder in scan.list_partitions(ctx) if any(_matches_spec(folder.values, spec) for spec in wanted)
+    ]
     started = ctx.runtime.elapsed_ms()
     removed = [file.path for files in scan.list_files(ctx, [folder.directory for folder in matching]) for file in files]
     scan.files_location(ctx)[0].delete(removed)
     return _commit_result(ctx, [], len(removed), started)
 
 
-def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
+def _matches_spec(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
     return all(values[at] == value for at, value in spec.items())
 
 
@@ -215,7 +217,7 @@ def _split_by_partition(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple
 
 
 def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int, Any]) -> None:
-    if not _matches(values, static):
+    if not _matches_spec(values, static):
         names = ctx.schema.partition_keys
         wanted = ", ".join(f"{names[at]}={value}" for at, value in static.items())
         raise ValueOutOfRange(
@@ -232,7 +234,7 @@ def _paths_to_replace(
     matching = (
         list(writing.folders)
         if old == "written"
-        else [folder.directory for folder in scan.list_partitions(ctx) if _matches(folder.values, static)]
+        else [folder.directory for folder in scan.list_partitions(ctx) if _matches_spec(folder.values, static)]
     )
     return [file.path for files in scan.list_files(ctx, matching) for file in files]
 
@@ -286,7 +288,7 @@ class _WriteSession:
         self.format_name = scan.table_format(ctx)
         self.fields = scan.file_fields(ctx.schema)
         self.encoding = make_encoding(ctx)
-        self.extension = _extension(ctx)
+        self.extension = _file_extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
         self.closed_files: list[_OpenTextFile] = []
         self.published_paths: list[str] = []
@@ -294,9 +296,9 @@ class _WriteSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, trace: object) -> None:
-        if why is not None:
-            self.abort(why)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self.abort(error)
 
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
         directory = self.partition_directory(values)
@@ -341,15 +343,15 @@ class _WriteSession:
             elif file.memory is not None:
                 self.storage.put(file.path, file.memory.getvalue())
 
-    def abort(self, why: BaseException) -> None:
+    def abort(self, error: BaseException) -> None:
         """Delete all files, visible and hidden."""
         for file in [
             *self.closed_files,
             *(partition_writer.open for partition_writer in self.folders.values() if partition_writer.open is not None),
         ]:
             if file.exit_stack is not None:
-                with suppress(type(why), StorageFailed):
-                    file.exit_stack.__exit__(type(why), why, why.__traceback__)
+                with suppress(type(error), StorageFailed):
+                    file.exit_stack.__exit__(type(error), error, error.__traceback__)
         with suppress(StorageFailed):
             self.storage.delete(self.published_paths)
 
@@ -357,17 +359,17 @@ class _WriteSession:
         path = f"{partition_writer.directory}/{partition_writer.names.next_name(self.extension)}"
         memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MAX_OPEN_FILES else None
         if memory is not None:
-            return _OpenTextFile(path=path, encoder=self._encoder(memory), exit_stack=None, memory=memory)
+            return _OpenTextFile(path=path, encoder=self._open_encoder(memory), exit_stack=None, memory=memory)
         stack = ExitStack()
         sink = stack.enter_context(self.storage.open_write(path))
         try:
-            return _OpenTextFile(path=path, encoder=self._encoder(sink), exit_stack=stack, memory=None)
+            return _OpenTextFile(path=path, encoder=self._open_encoder(sink), exit_stack=stack, memory=None)
         except BaseException as why:
             with suppress(type(why), StorageFailed):
                 stack.__exit__(type(why), why, why.__traceback__)
             raise
 
-    def _encoder(self, sink: BinaryIO) -> Encoder:
+    def _open_encoder(self, sink: BinaryIO) -> Encoder:
         if self.format_name in scan.TEXT_FORMATS:
             return open_text_encoder(self.ctx, sink)
         return open_writer(sink, self.format_name, self.fields, self.encoding)
@@ -396,7 +398,7 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
             )
 
 
-def _extension(ctx: TableContext) -> str:
+def _file_extension(ctx: TableContext) -> str:
     """Return the extension of file names, without the dot."""
     name = scan.table_format(ctx)
     chosen = make_encoding(ctx).compression

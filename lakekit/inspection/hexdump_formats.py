@@ -181,7 +181,7 @@ _MEMBERS = {
 # ---- JSON, hints -----------------------------------------------------------------------------------------------------
 
 
-def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
+def _walk_json(decode: Callable[[bytes, str | None], object]) -> Walk:
     def walk(request: WalkRequest) -> None:
         unread: Corrupt | None = None
         try:
@@ -205,7 +205,7 @@ def _walk_hint(request: WalkRequest) -> None:
 # ---- Avro ------------------------------------------------------------------------------------------------------------
 
 
-def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
+def _walk_records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
     def walk(request: WalkRequest) -> None:
         if request.data.startswith(metadata_records.PARQUET_MAGIC):
             _walk_parquet(request)
@@ -368,7 +368,7 @@ def _walk_map(request: WalkRequest) -> None:
 # ---- indexes ---------------------------------------------------------------------------------------------------------
 
 
-def _index(kind: str) -> Walk:
+def _walk_index(kind: str) -> Walk:
     def walk(request: WalkRequest) -> None:
         plugins.load("file_index", kind).walk(
             request.cursor(), _parse_type(request.argument) if request.argument else None
@@ -453,23 +453,23 @@ def _walk_split(request: WalkRequest) -> None:
         record_rows(request.spans, 0, request.fields)
 
 
-def _entries(data: bytes, path: str | None) -> object:
+def _decode_entries(data: bytes, path: str | None) -> object:
     return entry_files.decode_entries([entry_files.ManifestBytes(path or "the manifest", data)])
 
 
 FORMATS: dict[str, HexFormat] = {
-    "snapshot": HexFormat("FORMAT 3.1", _json(Snapshot.from_json)),
-    "changelog": HexFormat("FORMAT 3.8", _json(Snapshot.from_json)),
-    "schema": HexFormat("FORMAT 2.1", _json(TableSchema.from_json)),
-    "tag": HexFormat("FORMAT 3.4", _json(lambda data, path: Tag.from_json(data, "tag", path))),
-    "consumer": HexFormat("FORMAT 3.7", _json(Consumer.from_json)),
-    "statistics": HexFormat("FORMAT 3.6", _json(Statistics.from_json)),
-    "json": HexFormat("", _json(json_codec.loads)),
+    "snapshot": HexFormat("FORMAT 3.1", _walk_json(Snapshot.from_json)),
+    "changelog": HexFormat("FORMAT 3.8", _walk_json(Snapshot.from_json)),
+    "schema": HexFormat("FORMAT 2.1", _walk_json(TableSchema.from_json)),
+    "tag": HexFormat("FORMAT 3.4", _walk_json(lambda data, path: Tag.from_json(data, "tag", path))),
+    "consumer": HexFormat("FORMAT 3.7", _walk_json(Consumer.from_json)),
+    "statistics": HexFormat("FORMAT 3.6", _walk_json(Statistics.from_json)),
+    "json": HexFormat("", _walk_json(json_codec.loads)),
     "hint": HexFormat("FORMAT 1.6", _walk_hint),
-    "manifest_list": HexFormat("FORMAT 4.2", _records(lambda data, path: manifests.decode_list(data, path=path))),
-    "manifest": HexFormat("FORMAT 4.3", _records(_entries)),
+    "manifest_list": HexFormat("FORMAT 4.2", _walk_records(lambda data, path: manifests.decode_list(data, path=path))),
+    "manifest": HexFormat("FORMAT 4.3", _walk_records(_decode_entries)),
     "index_manifest": HexFormat(
-        "FORMAT 4.4", _records(lambda data, path: index_manifest.decode_index_manifest(data, path=path))
+        "FORMAT 4.4", _walk_records(lambda data, path: index_manifest.decode_index_manifest(data, path=path))
     ),
     "binary_row": HexFormat("FORMAT 5.1", _walk_row),
     "serialized_row": HexFormat("FORMAT 5.6", _serialized_row),
@@ -479,10 +479,10 @@ FORMATS: dict[str, HexFormat] = {
     "hash_index": HexFormat("FORMAT 6.4", _walk_hashes),
     "file_index_container": HexFormat("FORMAT 9.2", _walk_file_indexes),
     **{
-        f"file_index_{kind.replace('-', '_')}": HexFormat(section, _index(kind))
+        f"file_index_{kind.replace('-', '_')}": HexFormat(section, _walk_index(kind))
         for kind, section in INDEX_SECTIONS.items()
     },
-    "avro": HexFormat("FORMAT 7.6", _records(None)),
+    "avro": HexFormat("FORMAT 7.6", _walk_records(None)),
     "parquet": HexFormat("FORMAT 7.4", _walk_parquet),
     "orc": HexFormat("FORMAT 7.5", _walk_orc),
     "data_split": HexFormat("FORMAT 12", _walk_split),

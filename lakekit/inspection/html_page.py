@@ -56,7 +56,7 @@ def build_page(table: TableCore, *, snapshots: int = MAX_SNAPSHOTS, letters: int
     return render_page(
         HtmlPage(
             name=history.display_name(table),
-            facts=_facts(table),
+            facts=_head_facts(table),
             opening=history.format_open_call(table),
             timeline=timeline.timeline_drawing(snapshot_history, timeline.lay_out_marks(snapshot_history)),
             snapshots=tuple(moments),
@@ -79,7 +79,7 @@ def save_page(table: TableCore, path: str | PathLike[str], *, snapshots: int = M
     return len(data)
 
 
-def _facts(table: TableCore) -> list[tuple[str, object]]:
+def _head_facts(table: TableCore) -> list[tuple[str, object]]:
     """Return the facts at the head of the page."""
     ctx = context_of(table)
     schema = ctx.schema

@@ -256,7 +256,9 @@ def planned_files(
         )
     plans = scan.plans(scan_filter)
     return frozenset(
-        name for plan in plans for name in plan.entries.column("file_name").take(pa.array(plan.selected)).to_pylist()
+        name
+        for plan in plans
+        for name in plan.entries.column("file_name").take(pa.array(plan.selected_indices)).to_pylist()
     )
 
 
@@ -375,7 +377,7 @@ def _parse_decimal(t: DataType, text: str) -> Decimal:
 
 def explain_scan(table: TableCore, condition: pl.Expr, at: int | str | datetime | None) -> Explain:
     """Return what `t.explain(condition, at=at)` returns."""
-    return explain.explain(table_scan.scan(context_of(table), at), condition)
+    return explain.explain_scan(table_scan.scan(context_of(table), at), condition)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact,
 from lakekit.errors import InvalidOption
 from lakekit.inspection.timeline import display_name, find_snapshot, parse_condition_text, to_at_argument
 from lakekit.metadata import manifest_reader as manifest_files
-from lakekit.predicate import columns, conjuncts
+from lakekit.predicate import conjuncts, iter_columns
 from lakekit.read import polars_pushdown, pruning, table_scan, time_travel
 from lakekit.read.table_scan import context_of
 from lakekit.storage.protocol import FileMissing
@@ -67,14 +67,14 @@ class TreeFilter:
     filters: Sequence[FilterExpr]
     selected_files: Files
 
-    def skip_reasons(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
+    def skip_reasons(self, manifests: Sequence[ManifestFileMeta]) -> list[str]:
         """Return for each manifest the columns whose bounds skip it, "" where it is opened."""
         scan_filter, _ = polars_pushdown.condition_of(self.filters, self.scan.ctx.schema)
-        reasons: list[set[str]] = [set() for _ in listed]
+        reasons: list[set[str]] = [set() for _ in manifests]
         for part in conjuncts(scan_filter.predicate):
-            used = set(columns(part))
+            used = set(iter_columns(part))
             if used and used <= set(self.scan.ctx.schema.partition_keys):
-                mask = pruning.keep_manifests(self.scan.ctx, listed, part)
+                mask = pruning.keep_manifests(self.scan.ctx, manifests, part)
                 for at in np.flatnonzero(~mask):
                     reasons[at] |= used
         return [", ".join(sorted(columns_)) for columns_ in reasons]
@@ -113,7 +113,7 @@ def _plan_files(scan: TableScan, filters: Sequence[FilterExpr]) -> Files:
     """Return the files of the scan's own branch that are read under some conjuncts."""
     condition_, _ = polars_pushdown.condition_of(filters, scan.ctx.schema)
     plans = [plan for plan in scan.plans(condition_) if plan.ctx.branch == scan.ctx.branch]
-    return {key for plan in plans for key in _file_keys(plan.entries.take(plan.selected))}
+    return {key for plan in plans for key in _file_keys(plan.entries.take(plan.selected_indices))}
 
 
 def _file_keys(entries_: ManifestEntries) -> Files:
@@ -181,7 +181,7 @@ def _list_fact(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, w
     except FileMissing:
         return ListFact(kind=which, name=name, manifests=(), error="gone: it expired with the snapshot")
     low, high = (
-        _structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed])
+        _decode_structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed])
         for end in ("min_values", "max_values")
     )
     skipped = [""] * len(listed) if where is None or which == "changelog" else where.skip_reasons(listed)
@@ -222,7 +222,7 @@ def _index_facts(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact
     return facts, ""
 
 
-def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]:
+def _decode_structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]:
     """Return serialized rows as values by name; empty ones where there are no fields."""
     if not fields:
         return [{} for _ in rows]
@@ -258,7 +258,7 @@ ENTRY_COLUMNS = (
 """The columns of a manifest's entry."""
 
 
-def entries(table: TableCore, name: str, at: int) -> pl.DataFrame:
+def list_entries(table: TableCore, name: str, at: int) -> pl.DataFrame:
     """Return the entries of one manifest of a snapshot, ADD and DELETE, in their order.
 
     Raises: `InvalidOption` where the snapshot has no such manifest.
@@ -290,7 +290,7 @@ def entry_facts(
 
     With a filter each says what a read does with its file.
     """
-    frame = entries(table, name, at)
+    frame = list_entries(table, name, at)
     fate = _read_outcome_of(table, name, at, where)
     facts = tuple(
         EntryFact(

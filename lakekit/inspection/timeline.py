@@ -143,7 +143,7 @@ def find_snapshot(ctx: TableContext, snapshot_id: int) -> Snapshot:
         if tag.snapshot.id == snapshot_id:
             return tag.snapshot
     changelog = snapshot_files.find_changelog(ctx, snapshot_id)
-    return snapshot_files.read(ctx, snapshot_id) if changelog is None else changelog
+    return snapshot_files.read_snapshot(ctx, snapshot_id) if changelog is None else changelog
 
 
 def to_at_argument(table: TableCore, snapshot_id: int) -> int | str:

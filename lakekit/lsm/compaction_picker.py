@@ -266,7 +266,7 @@ class LsmLevels:
         if count < 2:
             msg = f"option 'num-levels' is {count}; there are at least 2 levels"
             raise InvalidOption(msg, key="num-levels", value=str(count))
-        return LsmLevels(runs=_runs(files_of_bucket), count=count)
+        return LsmLevels(runs=_make_runs(files_of_bucket), count=count)
 
     @staticmethod
     def from_append_files(files: Sequence[DataFileMeta], options: TableOptions) -> LsmLevels:
@@ -309,11 +309,11 @@ class LsmLevels:
         kept_files = tuple(file for file in self.files if (file.level, file.name) not in removed)
         remaining = (*kept_files, *after)
         return LsmLevels(
-            runs=_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1)
+            runs=_make_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1)
         )
 
 
-def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
+def _make_runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
     newest_first = sorted((file for file in files if file.level == 0), key=_newest_first_key)
     above = sorted({file.level for file in files if file.level > 0})
     return (

@@ -6,7 +6,7 @@
     add             – or retract    -D before
     add             add             -U before, +U after; nothing if both are equal and equal rows are to be left out
 
-Start from `merge`, `merge_spec_from_options` and `changelog_between`.
+Start from `merge_section`, `merge_spec_from_options` and `changelog_between`.
 
 Source: ENGINE.md 1.3, 3, 4.1 and 6.6; `PrimaryKeyTableUtils`, `PartialUpdateMergeFunction.Factory`,
 `AggregateMergeFunction.Factory`, `CoreOptions`, `FullChangelogMergeFunctionWrapper`,
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-def selects_rows(rule: MergeSpec) -> bool:
+def selects_rows(spec: MergeSpec) -> bool:
     """Return whether the engine selects rows, with `winner_mask` from the key columns alone, or computes them."""
-    return bool(plugins.load("lsm/engines", rule.engine).CHOOSES)
+    return bool(plugins.load("lsm/engines", spec.engine).CHOOSES)
 
 
-def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> pl.DataFrame:
+def merge_section(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> pl.DataFrame:
     """Return one row for each key, in no particular order, with the section's columns except `columns.LEVEL`.
 
     `section`: the rows of overlapping runs, oldest run first: the key columns under their table names,
@@ -60,12 +60,12 @@ def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False)
     return merged.drop(LEVEL, strict=False)
 
 
-def winner_mask(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> Bools:
+def winner_mask(section: pl.DataFrame, spec: MergeSpec, *, keep_deletes: bool = False) -> Bools:
     """Return which rows win their key, for engines that select rows.
 
     `section` needs only the key, the sequence fields and the system columns.
     """
-    mask: Bools = plugins.load("lsm/engines", rule.engine).winners(section, rule)
+    mask: Bools = plugins.load("lsm/engines", spec.engine).winners(section, spec)
     return mask if keep_deletes else mask & ~row_versions.retraction_mask(section)
 
 
@@ -90,7 +90,7 @@ def changelog_between(
     )
     keys = np.flatnonzero(in_both)
     if compared is not None and len(keys):
-        keys = keys[_differ(before[row_before[keys]], after[row_after[keys]], compared)]
+        keys = keys[_mask_different(before[row_before[keys]], after[row_after[keys]], compared)]
     old = [(row_before[is_deleted], RowKind.DELETE), (row_before[keys], RowKind.UPDATE_BEFORE)]
     fresh = [(row_after[is_inserted], RowKind.INSERT), (row_after[keys], RowKind.UPDATE_AFTER)]
     return pl.concat([_assign_kinds(before, old), _assign_kinds(after, fresh)])
@@ -121,7 +121,7 @@ def select_compared_fields(
     return tuple(field for field in fields if field.name not in ignored) if deduplicated else None
 
 
-def _differ(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) -> Bools:
+def _mask_different(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) -> Bools:
     """Return which rows differ in one of the columns.
 
     NaN differs from itself, as the reference compares floats; 0.0 and -0.0 are equal.
@@ -229,18 +229,18 @@ def merge_spec_from_options(
     return spec
 
 
-def required_columns(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
+def required_columns(spec: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
     """Return the columns a merge must read to compute `wanted`.
 
     These are the key, the sequence fields, and the sequence columns of protected ones. Sequence columns whose deletes
     remove the row always belong to it: whether a row exists must not depend on the columns read.
     """
-    names = set(wanted) | set(rule.key_columns)
-    names.update(rule.sequence_fields)
-    for group in rule.sequence_groups:
+    names = set(wanted) | set(spec.key_columns)
+    names.update(spec.sequence_fields)
+    for group in spec.sequence_groups:
         if group.removes_record or not names.isdisjoint((*group.columns, *group.protected_columns)):
             names.update(group.columns)
-    aggregates.check_functions(rule, names)
+    aggregates.check_functions(spec, names)
     return frozenset(names)
 
 
@@ -377,18 +377,18 @@ def _sequence_groups(table_options: Mapping[str, str], schema: TableSchema) -> t
     return tuple(groups)
 
 
-def _check_consistency(rule: MergeSpec, table_options: Mapping[str, str]) -> None:
+def _check_consistency(spec: MergeSpec, table_options: Mapping[str, str]) -> None:
     pairs: list[tuple[bool, str, str]] = []
-    if rule.engine == "partial-update":
+    if spec.engine == "partial-update":
         pairs = [
-            (rule.ignores_deletes and rule.removes_on_delete, "ignore-delete", _ON_DELETE),
-            (rule.ignores_deletes and _ON_GROUP in table_options, "ignore-delete", _ON_GROUP),
-            (rule.removes_on_delete and bool(rule.sequence_groups), "sequence-group", _ON_DELETE),
+            (spec.ignores_deletes and spec.removes_on_delete, "ignore-delete", _ON_DELETE),
+            (spec.ignores_deletes and _ON_GROUP in table_options, "ignore-delete", _ON_GROUP),
+            (spec.removes_on_delete and bool(spec.sequence_groups), "sequence-group", _ON_DELETE),
         ]
-    if rule.engine == "aggregation" and rule.removes_on_delete:
+    if spec.engine == "aggregation" and spec.removes_on_delete:
         pairs = [
             (option.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{option.column}.ignore-retract")
-            for option in rule.functions.values()
+            for option in spec.functions.values()
         ]
     for wrong, option, other_option in pairs:
         if wrong:

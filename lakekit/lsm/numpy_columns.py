@@ -151,7 +151,7 @@ def take_rows(column: pl.Series, rows: Ints) -> pl.Series:
 def gather_with_nulls(column: pl.Series, rows: Ints, not_null: Bools | None, missing: Bools | None = None) -> pl.Series:
     """Return the values at those rows, null where `missing`; `not_null` is the column's `not_null_mask`."""
     array = column.to_arrow(compat_level=pl.CompatLevel.newest())
-    width = _width(array.type)
+    width = _value_width(array.type)
     if width and len(column) and len(rows):
         return _take_slots(column, array, width, rows, not_null, missing)
     if missing is None:
@@ -159,7 +159,7 @@ def gather_with_nulls(column: pl.Series, rows: Ints, not_null: Bools | None, mis
     return column.gather(pl.select(pl.when(pl.Series(~missing)).then(pl.Series(rows))).to_series())
 
 
-def _width(kind: pa.DataType) -> int:
+def _value_width(kind: pa.DataType) -> int:
     """Return how many bytes a value takes in an array of that type; 0 if values have no fixed size."""
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return 16
@@ -234,8 +234,8 @@ def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
     columns = pl.DataFrame([section.get_column(name) for name in key])
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
     if floats:
-        columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
-    integers = [_numbers(columns[name]) for name in key]
+        columns = columns.with_columns(_float_key_bits(columns[name], last=name == key[-1]) for name in floats)
+    integers = [_key_integers(columns[name]) for name in key]
     exact = [numbers for numbers in integers if numbers is not None]
     if len(exact) == len(integers):
         packed = _pack_integers(exact)
@@ -252,7 +252,7 @@ def select_keys(keys: KeyCodes, mask: Bools) -> KeyCodes:
     return KeyCodes(columns=columns, codes=keys.codes[mask], is_exact=keys.is_exact, low=keys.low, high=keys.high)
 
 
-def _bits(column: pl.Series, *, last: bool) -> pl.Series:
+def _float_key_bits(column: pl.Series, *, last: bool) -> pl.Series:
     """Return a key column of floats as integers.
 
     The reference sorts -0.0 below 0.0 and then considers them equal if they come next to each other: always in the last
@@ -262,7 +262,7 @@ def _bits(column: pl.Series, *, last: bool) -> pl.Series:
     return float_bits(column, one_zero=last)
 
 
-def _numbers(column: pl.Series) -> Array | None:
+def _key_integers(column: pl.Series) -> Array | None:
     if column.null_count():
         return None
     return physical_values(column) if is_whole(column.dtype) else None
@@ -297,7 +297,7 @@ def key_order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
     if floats:
         columns = columns.with_columns(float_bits(columns[name]) for name in floats)
-    integers = [_numbers(columns[name]) for name in key]
+    integers = [_key_integers(columns[name]) for name in key]
     exact = [numbers for numbers in integers if numbers is not None]
     packed = _pack_integers(exact) if len(exact) == len(integers) else None
     if packed is not None:

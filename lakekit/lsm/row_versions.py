@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array, Bools, Ints, KeyCodes
 
 
-def version_ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:
+def version_ranks(section: pl.DataFrame, spec: MergeSpec) -> list[Ints]:
     """Return the arrays that versions of a key are compared by, most significant first.
 
     They sort from the oldest version to the newest, but for ties.
     """
     comparables = [
-        to_comparable(section[name], descending=rule.is_descending, as_sequence=True) for name in rule.sequence_fields
+        to_comparable(section[name], descending=spec.is_descending, as_sequence=True) for name in spec.sequence_fields
     ]
     if SEQUENCE in section.columns:
         comparables.append(section[SEQUENCE].to_numpy())
@@ -136,23 +136,23 @@ def version_rounds(rows: Ints, starts: Ints) -> Versions:
     return Versions(rows=np.concatenate(parts), heights=tuple(int(height) for height in heights))
 
 
-def split_versions(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
+def split_versions(section: pl.DataFrame, spec: MergeSpec) -> tuple[Bools, Versions]:
     """Return which rows are the only one of their key, and the versions of all other keys in order of age.
 
     The level rule of lookup tables (ENGINE 2.7, 6.6) is applied to the versions: of those above level 0 only the one of
     the lowest level takes part. A key of which only one row remains by it still counts as merged.
     """
-    keys = keyed.encode_keys(section, rule.key_columns)
+    keys = keyed.encode_keys(section, spec.key_columns)
     lone, rows, starts = (
         (np.zeros(len(keys), bool), *keyed.key_blocks(keys))
-        if rule.merges_single_versions
+        if spec.merges_single_versions
         else split_single_versions(keys)
     )
     if len(rows):
-        ranks = version_ranks(section, rule)
+        ranks = version_ranks(section, spec)
         if not (len(ranks) == 1 and keyed.has_few_ascending_runs(keys, ranks[0])):
             rows = keyed.sort_blocks_by_age(rows, starts, ranks, tie_winner_mask(section))
-        if rule.needs_lookup and LEVEL in section.columns:
+        if spec.needs_lookup and LEVEL in section.columns:
             rows, starts = _lowest_levels(rows, starts, section[LEVEL].to_numpy())
     return lone, version_rounds(rows, starts)
 
@@ -192,15 +192,15 @@ def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]
     return rows[keep], np.cumsum(counts) - counts
 
 
-def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
+def visible_mask(section: pl.DataFrame, spec: MergeSpec) -> Bools | None:
     """Return which rows take part by the level rule; None if all do."""
-    if not rule.needs_lookup or LEVEL not in section.columns:
+    if not spec.needs_lookup or LEVEL not in section.columns:
         return None
     levels = section[LEVEL].to_numpy()
     above = levels > 0
     if not above.any() or (levels[above] == levels[above][0]).all():
         return None
-    keys = keyed.select_keys(keyed.encode_keys(section, rule.key_columns), above)
+    keys = keyed.select_keys(keyed.encode_keys(section, spec.key_columns), above)
     rows, starts = keyed.key_blocks(keys)
     lowest_rows, _ = _lowest_levels(rows, starts, levels[above])
     mask = ~above
@@ -211,21 +211,21 @@ def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
 # ---- winners ------------------------------------------------------------
 
 
-def mask_newest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def mask_newest(section: pl.DataFrame, spec: MergeSpec) -> Bools:
     """Return which rows are the newest version of their key."""
-    return _mask_winners(section, rule, newest_wins=True)
+    return _mask_winners(section, spec, newest_wins=True)
 
 
-def mask_oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def mask_oldest(section: pl.DataFrame, spec: MergeSpec) -> Bools:
     """Return which rows are the oldest version of their key."""
-    return _mask_winners(section, rule, newest_wins=False)
+    return _mask_winners(section, spec, newest_wins=False)
 
 
-def _mask_winners(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Bools:
+def _mask_winners(section: pl.DataFrame, spec: MergeSpec, *, newest_wins: bool) -> Bools:
     if section.height == 0:
         return np.zeros(0, bool)
-    keys = keyed.encode_keys(section, rule.key_columns)
-    ranks = version_ranks(section, rule)
+    keys = keyed.encode_keys(section, spec.key_columns)
+    ranks = version_ranks(section, spec)
     if not keys.is_dense:
         mask = np.zeros(section.height, bool)
         rows, starts = keyed.key_blocks(keys)
@@ -284,6 +284,6 @@ def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools
     return newer | (tied & (adds[rows] | ~adds[others]))
 
 
-def mask_single_versions(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def mask_single_versions(section: pl.DataFrame, spec: MergeSpec) -> Bools:
     """Return which rows are the only version of their key."""
-    return split_single_versions(keyed.encode_keys(section, rule.key_columns))[0]
+    return split_single_versions(keyed.encode_keys(section, spec.key_columns))[0]

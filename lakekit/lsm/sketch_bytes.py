@@ -92,8 +92,8 @@ def check_theta(data: bytes) -> None:
     if version == 4:
         _check_packed(data, preamble_words)
     elif preamble_words > 1:
-        count = _number(data, 8, 4)
-        theta = _number(data, 16, 8) if preamble_words == 3 else _MAX_THETA
+        count = _read_number(data, 8, 4)
+        theta = _read_number(data, 16, 8) if preamble_words == 3 else _MAX_THETA
         _check_hashes(data, 8 * preamble_words, count, theta, ordered=version > 1 and bool(flags & _ORDERED))
     elif version >= 3 and not flags & _EMPTY:
         _check_hashes(data, 8, 1, _MAX_THETA, ordered=False)
@@ -109,7 +109,7 @@ CHECKS: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_hll, "theta
 def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
     if len(data) < 12:
         raise _make_corrupt(f"{len(data)} bytes, where the preamble of a set has 12", "preamble", 0)
-    count = _number(data, 8, 4)
+    count = _read_number(data, 8, 4)
     if lg_k <= _LEAST_LG_SET + 2 or not _LEAST_LG_SET <= lg_table <= lg_k - 3:
         raise _make_corrupt(f"a set of 2^{lg_table} coupons, lg k is {lg_k}", "lg of the table", 4)
     if 4 * count > 3 << lg_table:
@@ -142,7 +142,7 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
     sums = struct.unpack_from("<3d", data, 8)
     if not all(math.isfinite(total) and total >= 0 for total in sums):
         raise _make_corrupt(f"sums of {sums}", "sums", 8)
-    at_lowest, exceptions = _number(data, 32, 4), _number(data, 36, 4)
+    at_lowest, exceptions = _read_number(data, 32, 4), _read_number(data, 36, 4)
     if at_lowest > slots or lowest > _MOST_VALUE or (bits and (lowest or exceptions)):
         raise _make_corrupt(
             f"{at_lowest} slots have the lowest value {lowest}, {exceptions} an exception, of {slots}", "counts", 32
@@ -205,14 +205,14 @@ def _check_packed(data: bytes, preamble_words: int) -> None:
     if not 1 <= bits <= 63 or not 1 <= count_bytes <= 4 or preamble_words > 2:
         raise _make_corrupt(f"hashes of {bits} bits, a count of {count_bytes} bytes", "bits of a hash", 3)
     begin = 8 * preamble_words
-    count = _number(data, begin, count_bytes)
+    count = _read_number(data, begin, count_bytes)
     if begin + count_bytes > len(data) or (count * bits + 7) // 8 > len(data) - begin - count_bytes:
         raise _make_corrupt(f"{count} hashes of {bits} bits in {len(data)} bytes", "count", begin)
-    if preamble_words == 2 and not 0 < _number(data, 8, 8) <= _MAX_THETA:
-        raise _make_corrupt(f"theta is {_number(data, 8, 8)}", "theta", 8)
+    if preamble_words == 2 and not 0 < _read_number(data, 8, 8) <= _MAX_THETA:
+        raise _make_corrupt(f"theta is {_read_number(data, 8, 8)}", "theta", 8)
 
 
-def _number(data: bytes, at: int, length: int) -> int:
+def _read_number(data: bytes, at: int, length: int) -> int:
     return int.from_bytes(data[at : at + length], "little")
 
 

@@ -85,7 +85,7 @@ def build_sections(
     empty = np.zeros(0, np.int64)
     if count == 0:
         return Sections(files=empty, starts=empty, runs=empty, is_in_sequence=np.zeros(0, bool))
-    low, high = _key_ranks(_frame(min_keys), _frame(max_keys))
+    low, high = _key_ranks(_key_frame(min_keys), _key_frame(max_keys))
     group = np.zeros(count, np.int64) if buckets is None else np.unique(buckets, return_inverse=True)[1].reshape(-1)
     width = int(high.max()) + 2
     low, high = low + group * width, high + group * width
@@ -103,7 +103,7 @@ def build_sections(
     )
 
 
-def _frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
+def _key_frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
     return pl.DataFrame({str(number): column for number, column in enumerate(columns)})
 
 
@@ -196,20 +196,22 @@ def split_key_ranges(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array
     The bounds are those of sorted pieces of rows (files, or row groups); their keys are assumed to be spread evenly
     between the bounds. Ranges split the first key column that varies; rows with the same value of it stay together.
     """
-    column = next((name for name in min_keys.columns if _varies(min_keys[name], max_keys[name])), min_keys.columns[0])
+    column = next(
+        (name for name in min_keys.columns if _has_several_values(min_keys[name], max_keys[name])), min_keys.columns[0]
+    )
     low, high = min_keys[column], max_keys[column]
     pieces = -(-int(np.sum(rows)) // max(max_rows, 1))
     if pieces <= 1 or low.null_count() or high.null_count():
         return [KeyRange(column=column)]
-    bounds = [None, *to_literals(_cuts(low, high, np.asarray(rows, np.float64), pieces)), None]
+    bounds = [None, *to_literals(_even_cuts(low, high, np.asarray(rows, np.float64), pieces)), None]
     return [KeyRange(column=column, low=start, high=end) for start, end in pairwise(bounds)]
 
 
-def _varies(low: pl.Series, high: pl.Series) -> bool:
+def _has_several_values(low: pl.Series, high: pl.Series) -> bool:
     return pl.concat([low, high]).n_unique() > 1
 
 
-def _cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
+def _even_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
     """Return the values of the column that split the rows into `pieces` equal parts, ascending and distinct."""
     dtype = low.dtype
     if is_whole(dtype) and dtype != pl.Boolean:

@@ -99,7 +99,7 @@ _BATCH_ROWS = 1 << 18
 _PARTS = 256
 
 
-def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
+def analyze_table(ctx: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
     """Collect statistics of the newest snapshot and commit them; without a snapshot nothing is made.
 
     `columns`: None for every column whose type has statistics. `look`: summarizes the rows in parts; None: this process

@@ -112,7 +112,7 @@ def rollback_to(
 
 def check_readable_in_full(ctx: TableContext, target: Snapshot) -> None:
     """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
-    schemas.read(ctx, target.schema_id)
+    schemas.read_schema(ctx, target.schema_id)
     storage, layout = ctx.storage, ctx.paths
     lists = [
         name
@@ -192,13 +192,13 @@ def create_branch(ctx: TableContext, name: str, *, tag: str | None = None) -> No
     if ctx.storage.list(branch_layout.branch_root):
         msg = f"{ctx.name} has a branch {name!r}, or what is left of one: t.delete_branch({name!r}) removes it"
         raise BranchAlreadyExists(msg, name=name)
-    last = schemas.latest(ctx).id
+    last = schemas.read_latest(ctx).id
     if tag is not None:
         source_tag = refs.read_tag(ctx, tag)
         last = source_tag.snapshot.schema_id
         _write_new_file(ctx, name, branch_layout.tag(tag), ctx.storage.read(ctx.paths.tag(tag)))
         _write_new_file(ctx, name, branch_layout.snapshot(source_tag.snapshot.id), source_tag.snapshot.to_json())
-    for number in (schema_id for schema_id in schemas.ids(ctx) if schema_id <= last):
+    for number in (schema_id for schema_id in schemas.list_ids(ctx) if schema_id <= last):
         _write_new_file(ctx, name, branch_layout.schema(number), ctx.storage.read(ctx.paths.schema(number)))
     if tag is not None and not ctx.storage.exists(ctx.paths.tag(tag)):
         delete_branch(ctx, name)
@@ -305,7 +305,7 @@ def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Sn
     """
     schemas.read_all(branch_ctx)
     refs.list_tags(branch_ctx)
-    read = [snapshots.read(branch_ctx, number) for number in numbers]
+    read = [snapshots.read_snapshot(branch_ctx, number) for number in numbers]
     check_readable_in_full(branch_ctx, read[-1])
     return read[0]
 
@@ -313,8 +313,8 @@ def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Sn
 def _replace_schemas(ctx: TableContext, branch_ctx: TableContext, first: int) -> None:
     """Replace the own schemas from an id on by those of the other branch; equal ones stay."""
     storage, own, other = ctx.storage, ctx.paths, branch_ctx.paths
-    theirs = {number: storage.read(other.schema(number)) for number in schemas.ids(branch_ctx)}
-    mine = [number for number in schemas.ids(ctx) if number >= first]
+    theirs = {number: storage.read(other.schema(number)) for number in schemas.list_ids(branch_ctx)}
+    mine = [number for number in schemas.list_ids(ctx) if number >= first]
     stale = [number for number in mine if number not in theirs or storage.read(own.schema(number)) != theirs[number]]
     keep = theirs.get(first)
     storage.delete([own.schema(number) for number in sorted(stale, reverse=True) if number != first or keep is None])
@@ -372,7 +372,7 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
     branch_ctx = reachability.on_branch(ctx, name)
     entries = _list_branch_entries(ctx, branch_ctx.paths.branch_root)
     top = ctx.storage.stat(branch_ctx.paths.branch_root)
-    if schemas.ids(branch_ctx) or any(
+    if schemas.list_ids(branch_ctx) or any(
         entry.modified_ms >= before_ms for entry in (*entries, *([] if top is None else [top]))
     ):
         return None
@@ -412,7 +412,7 @@ def _check_not_fallback(ctx: TableContext, name: str, afterwards: str) -> None:
     branch_options: list[tuple[str, Mapping[str, str]]] = [(ctx.paths.branch, ctx.options.texts)]
     for branch in reachability.list_branch_names(ctx):
         with suppress(LakekitError):  # one that is half there reads nothing
-            branch_options.append((branch, schemas.latest(reachability.on_branch(ctx, branch)).options))
+            branch_options.append((branch, schemas.read_latest(reachability.on_branch(ctx, branch)).options))
     for branch, options in branch_options:
         for key in _BRANCH_OPTIONS:
             if branch != name and options.get(key) == name:

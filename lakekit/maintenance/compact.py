@@ -310,10 +310,10 @@ def _move_partition(
             for bucket_id in snapshot_buckets.bucket_ids()
             if bucket_id[0] == partition and bucket_id[1] != POSTPONE_BUCKET
         }
-        writers.compact_places(sorted(existing | set(writers.open_places)), full=full)
+        writers.compact_buckets(sorted(existing | set(writers.open_bucket_ids)), full=full)
         messages = writers.prepare()
     finally:
-        writers.drop()
+        writers.abort()
     if files:
         yield CommitMessage(
             partition=partition, bucket=POSTPONE_BUCKET, total_buckets=POSTPONE_BUCKET, compact_before=tuple(files)
@@ -453,23 +453,27 @@ def compact_request(
 
 
 def due_buckets(
-    job: CompactRequest, snapshot_buckets: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None
+    request: CompactRequest,
+    snapshot_buckets: SnapshotBuckets,
+    where: pl.Expr | str | None,
+    *,
+    idle_ms: int | None = None,
 ) -> list[BucketId]:
     """Return the buckets of a snapshot that a compaction looks at.
 
     Raises: `InvalidOption` for `where`.
     """
-    ctx, bucket_ids = job.ctx, snapshot_buckets.bucket_ids()
+    ctx, bucket_ids = request.ctx, snapshot_buckets.bucket_ids()
     wanted = expire_partitions.matching_partitions(ctx, (partition for partition, _ in bucket_ids), where)
     if idle_ms is not None:
         wanted = expire_partitions.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
-    if job.order is None and ctx.options.compaction_skip_expired_partitions:
+    if request.order is None and ctx.options.compaction_skip_expired_partitions:
         wanted = {partition for partition in wanted if not manifest_writer.is_partition_expired(ctx, partition)}
     return [bucket_id for bucket_id in bucket_ids if bucket_id[0] in wanted]
 
 
 def compact_buckets(
-    job: CompactRequest,
+    request: CompactRequest,
     snapshot_buckets: SnapshotBuckets,
     bucket_ids: Sequence[BucketId],
     *,
@@ -480,21 +484,21 @@ def compact_buckets(
     `shard`: the i-th of n parts of the file groups to compact, in append tables without buckets. Raises what compacting
     raises; then no new file of these buckets is left.
     """
-    ctx, partitions = job.ctx, sorted({partition for partition, _ in bucket_ids})
-    if job.order is not None:
-        return rewrite.sort_append_table(ctx, snapshot_buckets, job.order, partitions)
+    ctx, partitions = request.ctx, sorted({partition for partition, _ in bucket_ids})
+    if request.order is not None:
+        return rewrite.sort_append_table(ctx, snapshot_buckets, request.order, partitions)
     if ctx.options.bucket == POSTPONE_BUCKET:
-        return move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.is_full)
+        return move_to_buckets(ctx, snapshot_buckets, partitions, request.commit_user, full=request.is_full)
     if not ctx.has_buckets and ctx.options.clustering_incremental:
-        return cluster_partitions(ctx, snapshot_buckets, partitions, full=job.is_full, is_chosen=job.is_chosen)
+        return cluster_partitions(ctx, snapshot_buckets, partitions, full=request.is_full, is_chosen=request.is_chosen)
     if not ctx.has_buckets:
-        return pack_small_files(ctx, snapshot_buckets, partitions, full=job.is_full, shard=shard)
-    writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=snapshot_buckets)
+        return pack_small_files(ctx, snapshot_buckets, partitions, full=request.is_full, shard=shard)
+    writers = BucketWriters(ctx, commit_user=request.commit_user, snapshot_buckets=snapshot_buckets)
     try:
-        writers.compact_places(list(bucket_ids), full=job.is_full)
+        writers.compact_buckets(list(bucket_ids), full=request.is_full)
         return writers.prepare()
     finally:
-        writers.drop()
+        writers.abort()
 
 
 # ---- after writers that only add files -----------------------------------------------------------
@@ -534,7 +538,7 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
             written |= {
                 bucket_id
                 for bucket_id in snapshot_buckets.bucket_ids()
-                if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
+                if any(file.level == 0 for file in snapshot_buckets.live_files(*bucket_id))
             }
         try:
             commit_changes_once(

@@ -130,46 +130,50 @@ def create_migrated_table(
         raise
     except BaseException:
         with suppress(LakekitError):
-            if not known_schemas.ids(target):
+            if not known_schemas.list_ids(target):
                 target.storage.delete(_target_paths(ctx, placed))
         raise
 
 
-def _target_paths(ctx: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
+def _target_paths(ctx: TableContext, placed_files: Sequence[_PlacedFile]) -> list[str]:
     return [
-        paths.data_file_path(ctx, placed_file.partition, _UNAWARE_BUCKET, placed_file.file) for placed_file in placed
+        paths.data_file_path(ctx, placed_file.partition, _UNAWARE_BUCKET, placed_file.file)
+        for placed_file in placed_files
     ]
 
 
 def _encode_partition(ctx: TableContext, source: MigratedFile) -> bytes:
     types = [field.type for field in ctx.schema.partition_fields]
-    return binary_row.with_arity(binary_row.encode(source.values, types), len(types)) if types else EMPTY_ROW
+    return binary_row.with_arity(binary_row.encode_row(source.values, types), len(types)) if types else EMPTY_ROW
 
 
 def _write_snapshot(
-    storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile], *, move: bool
+    storage: Storage, ctx: TableContext, placed_files: Sequence[_PlacedFile], *, move: bool
 ) -> Snapshot | None:
     """Copy the files, and return the snapshot that has them; None without files."""
-    if not placed:
+    if not placed_files:
         return None
-    paths = _target_paths(ctx, placed)
+    paths = _target_paths(ctx, placed_files)
     is_remote = storage.is_remote or ctx.storage.is_remote
 
     def put(at: int) -> None:
-        source = placed[at].source.path
+        source = placed_files[at].source.path
         if not (move and hard_link(storage, source, ctx.storage, paths[at])):
             atomic_create.copy_file(storage, source, ctx.storage, paths[at])
-        if ctx.storage.size(paths[at]) != placed[at].file.size_bytes:
+        if ctx.storage.size(paths[at]) != placed_files[at].file.size_bytes:
             raise StorageFailed(
                 f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there",
                 path=source,
             )
 
-    parallel_map(put, range(len(placed)), waiting=is_remote)
+    parallel_map(put, range(len(placed_files)), waiting=is_remote)
     return atomic_create.first_snapshot(
         ctx,
         columns_of.entries_of_rows(
-            [(ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file) for placed_file in placed]
+            [
+                (ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file)
+                for placed_file in placed_files
+            ]
         ),
     )
 
@@ -218,10 +222,10 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
         if unmeasured:
             rows = reader.scan_files(ctx, [file], [source.path], unmeasured)
             for frame in collect_batches(rows, chunk_size=_BATCH_ROWS):
-                collecting.add(frame)
+                collecting.add_frame(frame)
         _check_inside(ctx, source, partition, file)
     return replace(
-        file, value_stats=collecting.stats(shape.value_fields, modes), value_stats_cols=shape.value_stats_cols
+        file, value_stats=collecting.to_stats(shape.value_fields, modes), value_stats_cols=shape.value_stats_cols
     )
 
 

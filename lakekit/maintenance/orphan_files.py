@@ -140,7 +140,7 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
     """
     unfinished = {}
     for branch in reachability.list_branch_names(ctx):
-        if schemas.ids(reachability.on_branch(ctx, branch)):
+        if schemas.list_ids(reachability.on_branch(ctx, branch)):
             continue
         files = branches.find_unfinished(ctx, branch, limit_ms)
         if files is None:

@@ -92,8 +92,8 @@ def check_removable(ctx: TableContext) -> None:
     table_context.check_removable(ctx)
     for branch in list_branch_names(ctx):
         branch_ctx = on_branch(ctx, branch)
-        if branch != ctx.paths.branch and schemas.ids(branch_ctx):
-            table_context.check_removable(replace(branch_ctx, schema=schemas.latest(branch_ctx)))
+        if branch != ctx.paths.branch and schemas.list_ids(branch_ctx):
+            table_context.check_removable(replace(branch_ctx, schema=schemas.read_latest(branch_ctx)))
 
 
 def read_all_roots(ctx: TableContext) -> list[GcRoot]:
@@ -322,9 +322,9 @@ class _FileEntries:
             else []
         )
 
-    def read_entries(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
+    def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """Return the entries of some manifests, in their order."""
-        files = self._manifests_to_read(listed)
+        files = self._manifests_to_read(manifests)
         for batch in _batch_manifests([file for file in files if file.name not in self._entries]):
             parts = manifest_reader.read_entries_by_manifest(self.ctx, batch)
             self._entries |= {
@@ -332,14 +332,14 @@ class _FileEntries:
             }
         return columns_of.concat_entries([columns_of.empty_entries(), *(self._entries[file.name] for file in files)])
 
-    def iter_entries(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
+    def iter_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
         """Yield the entries of manifests whose order does not matter, in batches."""
-        for batch in _batch_manifests(self._manifests_to_read(listed)):
+        for batch in _batch_manifests(self._manifests_to_read(manifests)):
             part = manifest_reader.read_entries(self.ctx, batch)
             yield part.filter(self._mask_wanted(part))
 
-    def _manifests_to_read(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
-        return manifest_writer.filter_manifests(listed, self._partitions, self.ctx.schema.partition_fields)
+    def _manifests_to_read(self, manifests: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        return manifest_writer.filter_manifests(manifests, self._partitions, self.ctx.schema.partition_fields)
 
     def _mask_wanted(self, part: ManifestEntries) -> NDArray[np.bool_]:
         """Return which entries are of one of the files, or have one as their extra file."""
@@ -352,11 +352,11 @@ class _FileEntries:
         return mask
 
 
-def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+def _batch_manifests(manifests: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
     """Yield distinct manifests in batches with a bounded number of entries."""
     some: list[ManifestFileMeta] = []
     count = 0
-    for file in {file.name: file for file in listed}.values():
+    for file in {file.name: file for file in manifests}.values():
         some.append(file)
         count += file.num_added_files + file.num_deleted_files
         if count >= _BATCH_ENTRIES:
@@ -366,9 +366,9 @@ def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[Manife
         yield some
 
 
-def _read_entry_batches(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
+def _read_entry_batches(ctx: TableContext, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
     """Yield the entries of manifests of removed roots, in batches; deleted manifests are skipped."""
-    for batch in _batch_manifests(listed):
+    for batch in _batch_manifests(manifests):
         try:
             yield manifest_reader.read_entries(ctx, batch)
         except FileMissing:

@@ -70,7 +70,7 @@ class DeletionResult:
         return [*facts, ("files", f"{', '.join(parts)}, {format_size(self.size_bytes)}")]
 
     def __str__(self) -> str:
-        return cards.card(self._title, self._facts)
+        return cards.card_text(self._title, self._facts)
 
     __repr__ = __str__
 

@@ -146,7 +146,7 @@ def rescale_buckets(ctx: TableContext, where: pl.Expr | str | None = None) -> Co
         replaced = Overwrite.serialized(partitions) if ctx.schema.partition_keys else Overwrite.entire_table()
         return commit_changes_once(ctx, writers.prepare(), commit_user=user, overwrite=replaced)
     finally:
-        writers.drop()
+        writers.abort()
 
 
 # ---- sort compact ------------------------------------------------------------
@@ -328,7 +328,7 @@ def write_sorted_partitions(
             on_partition()
         return writers.prepare()
     finally:
-        writers.drop()
+        writers.abort()
 
 
 def _merged_rows(

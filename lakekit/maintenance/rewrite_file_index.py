@@ -126,7 +126,7 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     if latest is None:
         return []
     every = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest))
-    live, before = live_entries([every]), _identities(every.filter(every.integers("kind") == DELETE))
+    live, before = live_entries([every]), _identities_by_name(every.filter(every.integers("kind") == DELETE))
     wanted = expire_partitions.matching_partitions(ctx, live.column("partition").to_pylist(), where)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(
         zero_copy_only=False
@@ -234,7 +234,7 @@ def delete_index_files(ctx: TableContext, messages: Sequence[CommitMessage]) -> 
         ctx.storage.delete(made)
 
 
-def _identities(deleted: ManifestEntries) -> dict[str, frozenset[Identity]]:
+def _identities_by_name(deleted: ManifestEntries) -> dict[str, frozenset[Identity]]:
     """Return the identities of deleted entries, by file name.
 
     An identical entry must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`).
@@ -261,7 +261,7 @@ def _rewrite_entry(
 
     `before`: identities that the new entry must not have. New index files are added to `new_paths`.
     """
-    written = ctx.with_schema(schemas.read(ctx, file.schema_id)) if file.schema_id != ctx.schema.id else ctx
+    written = ctx.with_schema(schemas.read_schema(ctx, file.schema_id)) if file.schema_id != ctx.schema.id else ctx
     old, should = None if rebuild else _read_contents(ctx, file, path), _wanted_indexes(ctx, file)
     has = _index_keys(old)
     if old is not None and has == set(should):
@@ -339,5 +339,5 @@ def _build_indexes(
     frame = scan_files(written, [file], [path], fields)
     with translate_polars_errors(written, [path]):
         for batch in collect_batches(frame, chunk_size=_BATCH_ROWS):
-            indexing.add(batch)
+            indexing.add_frame(batch)
     return container.decode_container(indexing.build_container(), path=path)

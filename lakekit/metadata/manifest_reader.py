@@ -115,7 +115,7 @@ def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Sn
     def read(path: str) -> tuple[str, bytes] | None:
         name, size_bytes, owner = missing[path]
         with suppress(FileMissing):
-            return path, _read(location, name, path, size_bytes, owner)
+            return path, _read_checked(location, name, path, size_bytes, owner)
         return None
 
     files_read = [kind for kind in map_io(read, missing, is_remote=location.storage.is_remote) if kind is not None]
@@ -279,14 +279,14 @@ def _cached_slices(location: MetadataLocation, files: Sequence[ManifestFileMeta]
     if missing:
         with _report_planning(location, len(missing)) as under_way:
             for group in _group_by_size(missing):
-                pieces |= _decode(location, group, under_way)
+                pieces |= _decode_manifests(location, group, under_way)
     return [pieces[file.name] for file in files]
 
 
 def read_manifest_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
     """Return the bytes of each manifest, after a check of their length. Raises `FileMissing`, `Corrupt`."""
     return [
-        _read(location, file.name, location.paths.manifest(file.name), file.size_bytes, "the manifest list")
+        _read_checked(location, file.name, location.paths.manifest(file.name), file.size_bytes, "the manifest list")
         for file in files
     ]
 
@@ -376,7 +376,7 @@ class _LazySlice:
         return self.facts.entries
 
 
-def _decode(
+def _decode_manifests(
     location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: WorkProgress
 ) -> dict[str, _EntrySlice]:
     """Read, decode and cache manifests, which are given as pairs (path, metadata)."""
@@ -422,7 +422,7 @@ def _read_all(
 ) -> list[ManifestBytes]:
     def read(path_and_file: tuple[str, ManifestFileMeta]) -> ManifestBytes:
         path, file = path_and_file
-        return ManifestBytes(path, _read(location, file.name, path, file.size_bytes, "the manifest list"))
+        return ManifestBytes(path, _read_checked(location, file.name, path, file.size_bytes, "the manifest list"))
 
     def report(path_and_file: tuple[str, ManifestFileMeta]) -> None:
         under_way.advance(1, path_and_file[1].num_added_files + path_and_file[1].num_deleted_files)
@@ -480,12 +480,12 @@ def _read_once(
     key = _cache_key(location, kind, name)
     decoded: list[T] | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
-        decoded = decode(_read(location, name, path, size_bytes, owner), path=path)
+        decoded = decode(_read_checked(location, name, path, size_bytes, owner), path=path)
         location.runtime.metadata_cache.put({key: decoded}, _MANIFEST_META_BYTES * (len(decoded) + 1))
     return decoded
 
 
-def _read(location: MetadataLocation, name: str, path: str, size_bytes: int | None, owner: str) -> bytes:
+def _read_checked(location: MetadataLocation, name: str, path: str, size_bytes: int | None, owner: str) -> bytes:
     """Read a metadata file that `owner` refers to, and check its size."""
     try:
         data = location.storage.read(path)

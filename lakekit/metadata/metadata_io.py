@@ -90,16 +90,16 @@ def list_ids(location: MetadataLocation, directory: str, prefix: str) -> list[in
         if isinstance(storage, LocalStorage)
         else [entry.name for entry in storage.list(directory) if not entry.is_dir]
     )
-    return sorted(file_id for file_id in (_number(name, prefix) for name in names) if file_id is not None)
+    return sorted(file_id for file_id in (_parse_id(name, prefix) for name in names) if file_id is not None)
 
 
 def list_numbered(location: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
     """Return ids as `list_ids` does, with the listing's stat of each file."""
-    pairs = [(_number(entry.name, prefix), entry) for entry in location.storage.list(directory) if not entry.is_dir]
+    pairs = [(_parse_id(entry.name, prefix), entry) for entry in location.storage.list(directory) if not entry.is_dir]
     return sorted(((file_id, entry) for file_id, entry in pairs if file_id is not None), key=lambda pair: pair[0])
 
 
-def _number(name: str, prefix: str) -> int | None:
+def _parse_id(name: str, prefix: str) -> int | None:
     digits = name.removeprefix(prefix)
     if digits == name or not (digits.isascii() and digits.isdecimal() and len(digits) <= 19):
         return None

@@ -32,7 +32,7 @@ ms.
 """
 
 
-def ids(location: MetadataLocation) -> list[int]:
+def list_ids(location: MetadataLocation) -> list[int]:
     """Return the ids of all schemas, ascending."""
     return metadata_io.list_ids(location, location.paths.schema_dir, location.paths.schema_prefix)
 
@@ -46,13 +46,13 @@ def newest_id(location: MetadataLocation) -> int | None:
     storage, layout = location.storage, location.paths
     stat = None if storage.is_remote else storage.stat(layout.schema_dir)
     if stat is None or stat.tag is None:
-        schema_ids = ids(location)
+        schema_ids = list_ids(location)
         return schema_ids[-1] if schema_ids else None
     key = ("newest schema", storage, layout.schema_dir, layout.schema_prefix)
     cached: tuple[str, int] | None = location.runtime.metadata_cache.get(key)
     if cached is not None and cached[0] == stat.tag and not storage.exists(layout.schema(cached[1] + 1)):
         return cached[1]
-    schema_ids = ids(location)
+    schema_ids = list_ids(location)
     if schema_ids:
         location.runtime.metadata_cache.put({key: (stat.tag, schema_ids[-1])}, _NUMBER_BYTES)
     return schema_ids[-1] if schema_ids else None
@@ -68,7 +68,7 @@ class _OpenedTable(MetadataLocation, Protocol):
     def newest_schema_id(self) -> int: ...
 
 
-def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None) -> TableSchema:
+def read_schema(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None) -> TableSchema:
     """Return the schema of an id; `stat` if it was just listed.
 
     Raises `Corrupt` if the table refers to a schema that does not exist.
@@ -81,7 +81,7 @@ def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None
             else metadata_io.read_listed(location, stat, TableSchema.from_json)
         )
     except FileMissing:
-        existing = ", ".join(map(str, ids(location))) or "none"
+        existing = ", ".join(map(str, list_ids(location))) or "none"
         raise Corrupt(
             f"{location.name} refers to schema {schema_id}, which is not there; schemas are {existing}",
             path=path,
@@ -111,8 +111,8 @@ def _read_cached(location: MetadataLocation, path: str) -> TableSchema:
 
 
 def schema_of_file(ctx: _OpenedTable, schema_id: int) -> TableSchema:
-    """Return the schema that a file was written with, mostly the table's own. Raises as `read`."""
-    return ctx.schema if schema_id == ctx.schema.id else read(ctx, schema_id)
+    """Return the schema that a file was written with, mostly the table's own. Raises as `read_schema`."""
+    return ctx.schema if schema_id == ctx.schema.id else read_schema(ctx, schema_id)
 
 
 def is_same_table(ctx: _OpenedTable) -> bool:
@@ -128,9 +128,9 @@ def is_same_table(ctx: _OpenedTable) -> bool:
         else {}
     )
     try:
-        current = read(ctx, own_schema.id, stat=listed.get(own_schema.id))
+        current = read_schema(ctx, own_schema.id, stat=listed.get(own_schema.id))
     except Corrupt:
-        schema_ids = ids(ctx)
+        schema_ids = list_ids(ctx)
         if not schema_ids:
             raise table_not_found(ctx, ctx.paths.root) from None
         if own_schema.id in schema_ids:
@@ -139,25 +139,27 @@ def is_same_table(ctx: _OpenedTable) -> bool:
     return (current.time_millis, current.fields) == (own_schema.time_millis, own_schema.fields)
 
 
-def latest(location: MetadataLocation, *, given_path: str | None = None) -> TableSchema:
+def read_latest(location: MetadataLocation, *, given_path: str | None = None) -> TableSchema:
     """Return the schema of the highest id; `given_path` is the location as the caller wrote it.
 
     Raises `TableNotFound` (or `BranchNotFound`) that describes what is at the location instead.
     """
-    # a local file is looked up by `read` in any case, so that its id is enough here
+    # a local file is looked up by `read_schema` in any case, so that its id is enough here
     if not location.storage.is_remote and (schema_id := newest_id(location)) is not None:
-        return read(location, schema_id)
+        return read_schema(location, schema_id)
     listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
     if not listed:
         raise table_not_found(location, given_path or location.paths.root)
     newest, stat = listed[-1]
-    return read(location, newest, stat=stat)
+    return read_schema(location, newest, stat=stat)
 
 
 def read_all(location: MetadataLocation) -> list[TableSchema]:
     """Return every schema, by id."""
     listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
-    return parallel_map(lambda pair: read(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote)
+    return parallel_map(
+        lambda pair: read_schema(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote
+    )
 
 
 def have_constant_types(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:

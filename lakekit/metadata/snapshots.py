@@ -103,7 +103,7 @@ def find(location: MetadataLocation, snapshot_id: int, *, stat: Stat | None = No
     return snapshot
 
 
-def read(location: MetadataLocation, snapshot_id: int) -> Snapshot:
+def read_snapshot(location: MetadataLocation, snapshot_id: int) -> Snapshot:
     """Return the snapshot of an id.
 
     Raises `SnapshotNotFound` with the snapshots that remain and the tags that keep one.
@@ -272,7 +272,7 @@ def _newest_key(location: MetadataLocation) -> tuple[object, ...]:
     return "newest", location.storage, location.paths.snapshot_dir
 
 
-def earliest(location: MetadataLocation) -> Snapshot | None:
+def read_earliest(location: MetadataLocation) -> Snapshot | None:
     """Return the oldest snapshot; None if there is none."""
     return _read_first_or_last(location, 0)
 
@@ -336,7 +336,7 @@ def first_at_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
     low, high, found_id = 0, len(snapshot_ids) - 1, None
     while low <= high:
         middle = (low + high) // 2
-        position, reached_watermark = _watermark(location, snapshot_ids, middle, low)
+        position, reached_watermark = _nearest_watermark(location, snapshot_ids, middle, low)
         if reached_watermark is None or reached_watermark < watermark:
             low = middle + 1
         else:
@@ -348,7 +348,7 @@ def first_at_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
             f"{location.name} has no snapshot with a watermark of {watermark} or later; its newest watermark is {has}",
             name=str(watermark),
         )
-    return read(location, found_id)
+    return read_snapshot(location, found_id)
 
 
 def last_before_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
@@ -360,7 +360,7 @@ def last_before_watermark(location: MetadataLocation, watermark: int) -> Snapsho
     low, high, found_id = 0, len(snapshot_ids) - 1, None
     while low <= high:
         middle = (low + high) // 2
-        position, reached_watermark = _watermark(location, snapshot_ids, middle, low)
+        position, reached_watermark = _nearest_watermark(location, snapshot_ids, middle, low)
         if reached_watermark is not None and reached_watermark > watermark:
             high = position - 1
         else:
@@ -376,10 +376,12 @@ def last_before_watermark(location: MetadataLocation, watermark: int) -> Snapsho
         raise SnapshotNotFound(
             f"{location.name} has no snapshot with a watermark of {watermark} or earlier; {has}", name=str(watermark)
         )
-    return read(location, found_id)
+    return read_snapshot(location, found_id)
 
 
-def _watermark(location: MetadataLocation, snapshot_ids: list[int], position: int, low: int) -> tuple[int, int | None]:
+def _nearest_watermark(
+    location: MetadataLocation, snapshot_ids: list[int], position: int, low: int
+) -> tuple[int, int | None]:
     """Return the nearest position at or below `position` that has a watermark, and the watermark.
 
     Positions below `low` are not read; without a watermark, `position` and None.

@@ -208,7 +208,7 @@ class TableContext:
     def on_branch(self, name: str) -> TableContext:
         """Return the same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
         location = replace(self.location, paths=_branch_layout(self.name, self.paths, name))
-        return load_context(location, schemas.latest(location), self.dynamic)
+        return load_context(location, schemas.read_latest(location), self.dynamic)
 
 
 def open_context(
@@ -245,12 +245,12 @@ def open_context(
     )
     location = TableLocation(name=name, storage=storage, paths=layout, runtime=runtime, catalog_env=catalog_env)
     try:
-        return load_context(location, schemas.latest(location, given_path=path_text), dynamic)
+        return load_context(location, schemas.read_latest(location, given_path=path_text), dynamic)
     except TableNotFound:
         hidden = replace(location, paths=replace(layout, is_hidden=True))
-        if not schemas.ids(hidden):
+        if not schemas.list_ids(hidden):
             raise
-        return load_context(hidden, schemas.latest(hidden), dynamic)
+        return load_context(hidden, schemas.read_latest(hidden), dynamic)
 
 
 def table_name_of(root: str) -> str:
@@ -279,7 +279,7 @@ def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[
     )
 
 
-def _resolve_paths(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any]) -> TablePaths:
+def _resolve_paths(paths: TablePaths, options: TableOptions, dynamic: Mapping[str, Any]) -> TablePaths:
     directory = options.data_file_path_directory or ""
     if directory and not all(is_plain_name(part) for part in directory.strip("/").split("/")):
         raise Corrupt(
@@ -287,24 +287,24 @@ def _resolve_paths(layout: TablePaths, options: TableOptions, dynamic: Mapping[s
             field="data-file.path-directory",
         )
     return replace(
-        layout,
+        paths,
         directory=directory.strip("/"),
         index_beside_data=options.index_file_in_data_file_dir,
         external_roots=options.data_file_external_paths,
-        locations=layout.locations.with_named(dynamic),
+        locations=paths.locations.with_named(dynamic),
     )
 
 
-def _confine_storage(storage: Storage, layout: TablePaths) -> Storage:
+def _confine_storage(storage: Storage, paths: TablePaths) -> Storage:
     """Return the storage for the table's folder and the allowed locations on the same disk."""
-    return storages.add_roots(storage, [location for location in layout.locations.folders if location.startswith("/")])
+    return storages.add_roots(storage, [location for location in paths.locations.folders if location.startswith("/")])
 
 
-def _branch_layout(name: str, layout: TablePaths, branch: str) -> TablePaths:
+def _branch_layout(name: str, paths: TablePaths, branch: str) -> TablePaths:
     stripped = str(branch).strip() or MAIN_BRANCH
     if not is_plain_name(stripped) or str(branch) != branch:
         raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)
-    return layout.on_branch(stripped)
+    return paths.on_branch(stripped)
 
 
 # ---- the catalog of a table ------------------------------------------------------------
@@ -397,7 +397,7 @@ def check_removable(ctx: TableContext) -> None:
         Unsupported: with the name of the feature.
     """
     refusal = _find_read_refusal(ctx) or next(
-        (_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG_OPTION), None
+        (_make_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG_OPTION), None
     )
     if refusal is not None:
         raise refusal
@@ -415,17 +415,17 @@ def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
 def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
     """Yield the errors for columns whose types lakekit does not read."""
     for column in schema.fields:
-        for root in _roots(column.type):
+        for root in _iter_type_roots(column.type):
             feature = FEATURES.get(f"type.{root.lower()}")
             if feature is not None and feature.read == "refused":
                 yield refuse(feature.name, f"column {column.name}", instead=_REMEDY)
 
 
-def _roots(t: DataType) -> Iterator[str]:
+def _iter_type_roots(t: DataType) -> Iterator[str]:
     """Yield the root name of a type and of all types inside it."""
     yield t.root
     for part in t.parts:
-        yield from _roots(part)
+        yield from _iter_type_roots(part)
 
 
 def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
@@ -433,14 +433,14 @@ def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
     for key, text in _enabled_options(ctx.all_options):
         feature = FEATURES.get(f"option.{key}")
         if feature is not None and feature.write == "refused":
-            yield _refusal(ctx, key)
+            yield _make_refusal(ctx, key)
         if key.startswith("fields.") and key.endswith(_LAYOUT_SUFFIX):
             column = key.removeprefix("fields.").removesuffix(_LAYOUT_SUFFIX)
             if text == "shared-shredding":
                 yield refuse(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_REMEDY)
 
 
-def _refusal(ctx: TableContext, key: str) -> Unsupported:
+def _make_refusal(ctx: TableContext, key: str) -> Unsupported:
     return refuse(f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_REMEDY if key == ICEBERG_OPTION else _REMEDY)
 
 

@@ -123,14 +123,14 @@ def encode_data_file(file: DataFileMeta) -> bytes:
         file.source,
     ]
     values += [file.value_stats_cols, file.external_path, file.first_row_id, file.write_cols]
-    return _with_length(binary_row.encode(values, FILE_FIELD_TYPES))
+    return _with_length(binary_row.encode_row(values, FILE_FIELD_TYPES))
 
 
-def read_data_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
+def read_data_file(cursor: Cursor, version: MessageVersion) -> DataFileMeta:
     """Read the data file at the cursor. Raises `Corrupt`."""
     offset = cursor.tell + 4
     row = cursor.raw(cursor.i32be("file length"), "file")
-    values = [*_decode_row(cursor, offset, row, FILE_FIELD_TYPES[: shape.file_fields], FILE_FIELD_NAMES), *[None] * 8]
+    values = [*_decode_row(cursor, offset, row, FILE_FIELD_TYPES[: version.file_fields], FILE_FIELD_NAMES), *[None] * 8]
     needed = [values[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
     if (
         any(value is None for value in needed)
@@ -146,8 +146,8 @@ def read_data_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
         row_count=values[2],
         min_key=values[3],
         max_key=values[4],
-        key_stats=_stats(cursor, offset, values[5]),
-        value_stats=_stats(cursor, offset, values[6]),
+        key_stats=_decode_stats(cursor, offset, values[5]),
+        value_stats=_decode_stats(cursor, offset, values[6]),
         min_sequence_number=values[7],
         max_sequence_number=values[8],
         schema_id=values[9],
@@ -157,24 +157,24 @@ def read_data_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
         delete_row_count=values[13],
         embedded_index=values[14],
         source=values[15],
-        value_stats_cols=_texts(values[16]),
+        value_stats_cols=_texts_or_none(values[16]),
         external_path=values[17],
         first_row_id=values[18],
-        write_cols=_texts(values[19]),
+        write_cols=_texts_or_none(values[19]),
     )
 
 
 def _decode_row(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...]:
     try:
         if cursor.spans is None:
-            return binary_row.decode(row, types)
+            return binary_row.decode_row(row, types)
         with cursor.within(at=at):
             return binary_value.decode_row(binary_value.BoundedSlice.read_remaining(cursor.nested(row)), types, names)
     except ValueError as error:
         raise cursor.make_error(str(error), "row", at=at) from None
 
 
-def _texts(texts: list[str] | None) -> tuple[str, ...] | None:
+def _texts_or_none(texts: list[str] | None) -> tuple[str, ...] | None:
     return None if texts is None else tuple(texts)
 
 
@@ -182,7 +182,7 @@ def _stats_row(stats: Stats) -> tuple[Any, ...]:
     return stats.min_values, stats.max_values, None if stats.null_counts is None else list(stats.null_counts)
 
 
-def _stats(cursor: Cursor, offset: int, values: tuple[Any, ...]) -> Stats:
+def _decode_stats(cursor: Cursor, offset: int, values: tuple[Any, ...]) -> Stats:
     low, high, nulls = values
     if low is None or high is None:
         raise cursor.make_error("statistics without a row", "file", at=offset)
@@ -210,14 +210,18 @@ def encode_index_file(index: IndexFileMeta) -> bytes:
         index.external_path,
         rows,
     )
-    return _with_length(binary_row.encode(values, INDEX_FIELD_TYPES[4]))
+    return _with_length(binary_row.encode_row(values, INDEX_FIELD_TYPES[4]))
 
 
-def read_index_file(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
+def read_index_file(cursor: Cursor, version: MessageVersion) -> IndexFileMeta:
     """Read the index file at the cursor. Raises `Corrupt`."""
     offset = cursor.tell + 4
     row = cursor.raw(cursor.i32be("index length"), "index")
-    values = [*_decode_row(cursor, offset, row, INDEX_FIELD_TYPES[shape.index_version], INDEX_FIELD_NAMES), None, None]
+    values = [
+        *_decode_row(cursor, offset, row, INDEX_FIELD_TYPES[version.index_version], INDEX_FIELD_NAMES),
+        None,
+        None,
+    ]
     covers = values[6]
     ranges = [(*item, None)[:4] if item is not None else (None,) for item in values[4] or []]
     required = [
@@ -261,12 +265,12 @@ def encode_list(items: Sequence[T], write: Callable[[T], bytes]) -> bytes:
     return b"".join([len(items).to_bytes(4, "big"), *map(write, items)])
 
 
-def read_list(cursor: Cursor, read: Callable[[Cursor, MessageVersion], T], shape: MessageVersion) -> tuple[T, ...]:
+def read_list(cursor: Cursor, read: Callable[[Cursor, MessageVersion], T], version: MessageVersion) -> tuple[T, ...]:
     """Read the list at the cursor. Raises `Corrupt`."""
     items: list[T] = []
     for _ in range(cursor.count("count", each=12)):
         with cursor.within(f"[{len(items)}]"):
-            items.append(read(cursor, shape))
+            items.append(read(cursor, version))
     return tuple(items)
 
 
@@ -394,7 +398,9 @@ class CommitMessage:
         known_state += (
             b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
         )
-        data = _MAGIC + bytes([_OWN_VERSION]) + _i32(MESSAGE_VERSION) + _i32(len(body)) + body + known_state
+        data = (
+            _MAGIC + bytes([_OWN_VERSION]) + _encode_i32(MESSAGE_VERSION) + _encode_i32(len(body)) + body + known_state
+        )
         return data + crc32(data).to_bytes(4, "big")
 
     @staticmethod
@@ -432,8 +438,8 @@ class CommitMessage:
 
 def encode_message(message: CommitMessage) -> bytes:
     """Return the bytes of a message, version 11."""
-    total = b"\0" if message.total_buckets is None else b"\1" + _i32(message.total_buckets)
-    out = [encode_partition(message.partition), _i32(message.bucket), total]
+    total = b"\0" if message.total_buckets is None else b"\1" + _encode_i32(message.total_buckets)
+    out = [encode_partition(message.partition), _encode_i32(message.bucket), total]
     out += [
         encode_list(files, encode_data_file)
         for files in (message.new_files, message.deleted_files, message.changelog_files)
@@ -450,7 +456,7 @@ def encode_message(message: CommitMessage) -> bytes:
     return b"".join(out)
 
 
-def _i32(number: int) -> bytes:
+def _encode_i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 
@@ -522,22 +528,22 @@ class Committable:
     messages: tuple[CommitMessage, ...] = ()
 
 
-def _i64(number: int) -> bytes:
+def _encode_i64(number: int) -> bytes:
     return number.to_bytes(8, "big", signed=True)
 
 
 def encode_committable(committable: Committable) -> bytes:
     """Return the bytes of a committable, version 5."""
     out = [
-        _i64(committable.identifier),
-        b"\1" if committable.watermark is None else b"\0" + _i64(committable.watermark),
+        _encode_i64(committable.identifier),
+        b"\1" if committable.watermark is None else b"\0" + _encode_i64(committable.watermark),
     ]
     out.append(
         encode_list(
             list(committable.properties.items()), lambda item: encode_java_utf(item[0]) + encode_java_utf(item[1])
         )
     )
-    return b"".join([*out, _i32(MESSAGE_VERSION), encode_list(committable.messages, encode_message)])
+    return b"".join([*out, _encode_i32(MESSAGE_VERSION), encode_list(committable.messages, encode_message)])
 
 
 def decode_committable(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None) -> Committable:

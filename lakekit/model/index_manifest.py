@@ -105,7 +105,7 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
 
     def fact(row: dict[str, Any]) -> IndexManifestEntry:
         return IndexManifestEntry(
-            kind=_kind(row, path),
+            kind=_read_kind(row, path),
             partition=read_value(row, "_PARTITION", bytes, path),
             bucket=read_value(row, "_BUCKET", int, path),
             index_type=read_value(row, "_INDEX_TYPE", str, path),
@@ -113,7 +113,7 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
             file_size_bytes=read_count(row, "_FILE_SIZE", path),
             row_count=read_count(row, "_ROW_COUNT", path),
             ranges=tuple(
-                _range(part, path)
+                _read_range(part, path)
                 for part in read_value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=())
                 if part is not None
             ),
@@ -125,14 +125,14 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
     return file_records.convert(fact)
 
 
-def _kind(row: dict[str, Any], path: str | None) -> int:
+def _read_kind(row: dict[str, Any], path: str | None) -> int:
     kind: int = read_value(row, "_KIND", int, path)
     if kind not in {ADD, DELETE}:
         raise invalid_field(f"_KIND is {kind}", "_KIND", path)
     return kind
 
 
-def _range(row: object, path: str | None) -> DeletionRange:
+def _read_range(row: object, path: str | None) -> DeletionRange:
     if not isinstance(row, dict):
         raise invalid_field(
             "_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path

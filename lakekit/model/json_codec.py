@@ -68,11 +68,11 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     """
     if len(data) > MAX_BYTES:
         raise LimitExceeded(
-            _at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX
+            _with_path(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX
         )
     if (values := sum(map(data.count, (b",", b"[", b"{")))) > MAX_VALUES:
         raise LimitExceeded(
-            _at(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX
+            _with_path(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX
         )
     try:
         text = data.decode()
@@ -83,26 +83,31 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
         raise (wrong.at(path) if path else wrong) from None
     except UnicodeDecodeError as wrong:
         raise Corrupt(
-            _at(path, f"byte {wrong.start} is not UTF-8"), path=path, offset=wrong.start, field=SYNTAX
+            _with_path(path, f"byte {wrong.start} is not UTF-8"), path=path, offset=wrong.start, field=SYNTAX
         ) from None
     except UnicodeEncodeError:
-        raise Corrupt(_at(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX) from None
+        raise Corrupt(_with_path(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX) from None
     except json.JSONDecodeError as wrong:
         offset = len(wrong.doc[: wrong.pos].encode())
         raise Corrupt(
-            _at(path, f"not JSON at byte {offset} of {len(data)}: {wrong.msg}"), path=path, offset=offset, field=SYNTAX
+            _with_path(path, f"not JSON at byte {offset} of {len(data)}: {wrong.msg}"),
+            path=path,
+            offset=offset,
+            field=SYNTAX,
         ) from None
     except RecursionError:
-        raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX) from None
+        raise LimitExceeded(
+            _with_path(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX
+        ) from None
     except ValueError:
-        raise LimitExceeded(_at(path, "a number with thousands of digits"), path=path, field=SYNTAX) from None
+        raise LimitExceeded(_with_path(path, "a number with thousands of digits"), path=path, field=SYNTAX) from None
     if not isinstance(members, dict):
-        raise Corrupt(_at(path, f"a JSON object wanted, {json_kind(members)} found"), path=path, field=SYNTAX)
+        raise Corrupt(_with_path(path, f"a JSON object wanted, {json_kind(members)} found"), path=path, field=SYNTAX)
     _check_depth(members, path)
     return members
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         repeated = first_duplicate(name for name, _ in pairs)
@@ -110,18 +115,20 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _constant(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise Corrupt(f"{word} is not a JSON number", field=SYNTAX)
 
 
-def _fraction(text: str) -> Decimal:
+def _parse_fraction(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
         raise LimitExceeded("a number with an exponent beyond all use", field=SYNTAX) from None
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_fraction)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_reject_duplicates, parse_constant=_refuse_constant, parse_float=_parse_fraction
+)
 
 
 def _check_depth(value: Any, path: str | None) -> None:
@@ -130,7 +137,9 @@ def _check_depth(value: Any, path: str | None) -> None:
     while layer:
         depth += 1
         if depth > MAX_DEPTH:
-            raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX)
+            raise LimitExceeded(
+                _with_path(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX
+            )
         layer = [
             part
             for outer in layer
@@ -155,7 +164,7 @@ def json_kind(value: object) -> str:
     return "an object"
 
 
-def _at(path: str | None, message: str) -> str:
+def _with_path(path: str | None, message: str) -> str:
     return message if path is None else f"{path}: {message}"
 
 
@@ -242,7 +251,7 @@ _MEMBERS: dict[type, tuple[Field[Any], ...]] = {}
 _SLOTS: dict[type, frozenset[str]] = {}
 
 
-def _members(cls: type) -> tuple[Field[Any], ...]:
+def _member_fields(cls: type) -> tuple[Field[Any], ...]:
     """Return the fields of a record that are members of its file; cached by class."""
     member_fields = _MEMBERS.get(cls)
     if member_fields is None:
@@ -285,7 +294,7 @@ def _member_readers(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any
     if decoders is None:
         decoders = _TAKES[cls] = tuple(
             (part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING)
-            for part in _members(cls)
+            for part in _member_fields(cls)
         )
     return decoders
 
@@ -294,7 +303,7 @@ def to_members(fact: Any) -> dict[str, Any]:
     """Return the JSON members of a record, in the order of its fields, unknown ones last."""
     nulls = getattr(fact, "nulls", ())
     members: dict[str, Any] = {}
-    for part in _members(type(fact)):
+    for part in _member_fields(type(fact)):
         name, value = part.metadata["member"], getattr(fact, part.name)
         if value is not None:
             put = part.metadata["put"]
@@ -313,11 +322,11 @@ def print_object(value: Mapping[str, Any]) -> bytes:
     Two spaces a level, ` : ` after a name, lists on one line as far as their items allow.
     """
     parts: list[str] = []
-    _print(value, "", parts)
+    _append_value(value, "", parts)
     return "".join(parts).encode()
 
 
-def _print(value: Any, indent: str, out: list[str]) -> None:
+def _append_value(value: Any, indent: str, out: list[str]) -> None:
     if isinstance(value, dict):
         if not value:
             out.append("{ }")
@@ -325,12 +334,12 @@ def _print(value: Any, indent: str, out: list[str]) -> None:
         inner = indent + "  "
         for i, (name, part) in enumerate(value.items()):
             out.append(("{\n" if i == 0 else ",\n") + f"{inner}{quote_text(name)} : ")
-            _print(part, inner, out)
+            _append_value(part, inner, out)
         out.append(f"\n{indent}}}")
     elif isinstance(value, (list, tuple)):
         for i, part in enumerate(value):
             out.append("[ " if i == 0 else ", ")
-            _print(part, indent, out)
+            _append_value(part, indent, out)
         out.append(" ]" if value else "[ ]")
     else:
         out.append(print_scalar(value))

@@ -160,13 +160,13 @@ class ManifestEntries:
                 name=name,
                 size_bytes=size_bytes,
                 row_count=row_count,
-                value_stats=_stats(EMPTY_ROW, EMPTY_ROW, nulls) if counted else NO_STATS,
+                value_stats=_make_stats(EMPTY_ROW, EMPTY_ROW, nulls) if counted else NO_STATS,
                 min_sequence_number=first,
                 max_sequence_number=last,
                 schema_id=schema_id,
                 level=level,
                 delete_row_count=deletes,
-                value_stats_cols=_names(names),
+                value_stats_cols=_names_or_none(names),
                 external_path=path,
             )
             for name, size_bytes, row_count, first, last, schema_id, level, deletes, path, nulls, names in zip(
@@ -181,7 +181,7 @@ class ManifestEntries:
             table = table.take(pa.array(indices, pa.int64()))
         creation_times = table.column("creation_time").cast(pa.int64()).to_pylist()
         return [
-            _file(row, ms)
+            _make_file_meta(row, ms)
             for row, ms in zip(table.drop_columns("creation_time").to_pylist(), creation_times, strict=True)
         ]
 
@@ -235,15 +235,15 @@ def to_array(column: pa.ChunkedArray) -> pa.Array:
 # ---- facts <-> rows --------------------------------------------------------------------------------------------------
 
 
-def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFileMeta:
+def _make_file_meta(row: dict[str, Any], creation_time_ms: int | None) -> DataFileMeta:
     return DataFileMeta(
         name=row["file_name"],
         size_bytes=row["file_size"],
         row_count=row["row_count"],
         min_key=row["min_key"],
         max_key=row["max_key"],
-        key_stats=_stats(row["key_min"], row["key_max"], row["key_null_counts"]),
-        value_stats=_stats(row["value_min"], row["value_max"], row["value_null_counts"]),
+        key_stats=_make_stats(row["key_min"], row["key_max"], row["key_null_counts"]),
+        value_stats=_make_stats(row["value_min"], row["value_max"], row["value_null_counts"]),
         min_sequence_number=row["min_sequence_number"],
         max_sequence_number=row["max_sequence_number"],
         schema_id=row["schema_id"],
@@ -253,18 +253,18 @@ def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFileMeta:
         delete_row_count=row["delete_row_count"],
         embedded_index=row["embedded_index"],
         source=row["file_source"],
-        value_stats_cols=_names(row["value_stats_cols"]),
+        value_stats_cols=_names_or_none(row["value_stats_cols"]),
         external_path=row["external_path"],
         first_row_id=row["first_row_id"],
-        write_cols=_names(row["write_cols"]),
+        write_cols=_names_or_none(row["write_cols"]),
     )
 
 
-def _stats(low: bytes, high: bytes, nulls: list[int | None] | None) -> Stats:
+def _make_stats(low: bytes, high: bytes, nulls: list[int | None] | None) -> Stats:
     return Stats(min_values=low, max_values=high, null_counts=None if nulls is None else tuple(nulls))
 
 
-def _names(names: list[str] | None) -> tuple[str, ...] | None:
+def _names_or_none(names: list[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
@@ -370,7 +370,7 @@ LIVENESS_COLUMNS = ("kind", "file_name", "extra_files", *_IDENTITY)
 
 def identity_codes(entries: ManifestEntries) -> Ints:
     """Return a number for each entry, equal where all members of the identity are equal."""
-    codes = _codes(entries.column("file_name"))
+    codes = _value_codes(entries.column("file_name"))
     shared = np.bincount(codes)[codes] > 1 if len(codes) else np.zeros(0, bool)
     if not shared.any():
         return codes
@@ -382,12 +382,14 @@ def identity_codes(entries: ManifestEntries) -> Ints:
         if column.null_count < len(column):  # what every entry lacks tells nothing apart
             shared_values = column.take(indices)
             members.append(
-                shared_values.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _codes(shared_values)
+                shared_values.to_numpy().astype(np.int64)
+                if pa.types.is_integer(column.type)
+                else _value_codes(shared_values)
             )
     extra = entries.column("extra_files")
     if len(extra.flatten()):
         extra = extra.take(indices)
-        members += [_codes(extra.value_lengths()), _codes(pc.binary_join(extra, "\0"))]
+        members += [_value_codes(extra.value_lengths()), _value_codes(pc.binary_join(extra, "\0"))]
     code, span = codes[rows], int(codes.max()) + 1
     for member in members:
         low, width = int(member.min()), int(member.max()) - int(member.min()) + 1
@@ -405,7 +407,7 @@ _MOST_CODES = 2**62
 """Codes are put together by multiplying; beyond this they are counted anew first."""
 
 
-def _codes(column: pa.Array) -> Ints:
+def _value_codes(column: pa.Array) -> Ints:
     """Return a number for each value, equal where the values are; nulls are equal to each other."""
     encoded = column.dictionary_encode(null_encoding="encode")
     codes: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -77,7 +77,7 @@ def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.
     orc_bounds.check_file_bounds(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
     _check_limits(file.nrows, 0, len(data), limits, prefix, path)
-    return _validate(file.read())
+    return _validate_table(file.read())
 
 
 def _read_parquet(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
@@ -86,10 +86,10 @@ def _read_parquet(data: bytes, limits: Limits, prefix: str, path: str | None) ->
     _check_limits(
         file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, prefix, path
     )
-    return _validate(file.read(use_threads=False))
+    return _validate_table(file.read(use_threads=False))
 
 
-def _validate(table: pa.Table) -> pa.Table:
+def _validate_table(table: pa.Table) -> pa.Table:
     """Return the table after a check of offsets and texts: both readers take any bytes for UTF-8."""
     table.validate(full=True)
     return table
@@ -221,7 +221,7 @@ def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fiel
 
 def schema_text(fields: Fields) -> bytes:
     """Return the schema text of a record with those fields."""
-    root = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": _fields(fields, "record")}
+    root = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": _avro_fields(fields, "record")}
     return json.dumps(root, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -238,10 +238,10 @@ _TINYINT_FIELDS = frozenset({"_KIND", "_FILE_SOURCE"})
 def _arrow_field(name: str, t: Any) -> pa.Field:
     nullable = isinstance(t, (tuple, list)) and t[0] == "null"
     inner = t[1] if nullable and isinstance(t, tuple) else t
-    return pa.field(name, pa.int8() if name in _TINYINT_FIELDS else _arrow(inner), nullable)
+    return pa.field(name, pa.int8() if name in _TINYINT_FIELDS else _arrow_type(inner), nullable)
 
 
-def _arrow(t: Any) -> pa.DataType:
+def _arrow_type(t: Any) -> pa.DataType:
     match t:
         case str():
             return _ARROW[t]
@@ -254,24 +254,24 @@ def _arrow(t: Any) -> pa.DataType:
     return pa.struct([_arrow_field(name, inner) for name, inner in t])
 
 
-def _fields(fields: Fields, parent: str) -> list[dict[str, Any]]:
+def _avro_fields(fields: Fields, parent: str) -> list[dict[str, Any]]:
     declared: list[dict[str, Any]] = []
     for name, t in fields:
-        resolved = _type(t, f"{parent}_{name}")
+        resolved = _avro_type(t, f"{parent}_{name}")
         optional = isinstance(resolved, list) and resolved[0] == "null"
         declared.append({"name": name, "type": resolved} | ({"default": None} if optional else {}))
     return declared
 
 
-def _type(t: Any, name: str) -> Any:
+def _avro_type(t: Any, name: str) -> Any:
     match t:
         case str() | dict() | list():
             return t
         case ("null", inner):
-            return ["null", _type(inner, name)]
+            return ["null", _avro_type(inner, name)]
         case ("array", inner):
-            return {"type": "array", "items": _type(inner, name)}
-    return {"type": "record", "name": name, "fields": _fields(t, name)}
+            return {"type": "array", "items": _avro_type(inner, name)}
+    return {"type": "record", "name": name, "fields": _avro_fields(t, name)}
 
 
 # ---- metadata records ------------------------------------------------------------
@@ -390,7 +390,7 @@ def write_records(
     if kind != "avro":
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
         return write_table(pa.Table.from_pylist(list(rows), arrow_schema(fields)), kind, compression)
-    text, put = _writer(fields)
+    text, put = _record_writer(fields)
     return avro_container.write_container(
         text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync
     )
@@ -398,15 +398,15 @@ def write_records(
 
 def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
     """Return one record as an Avro file holds it."""
-    return _encode_row(_writer(fields)[1], row)
+    return _encode_row(_record_writer(fields)[1], row)
 
 
 def write_encoded(fields: Fields, rows: Iterable[bytes], *, codec: str, level: int) -> bytes:
     """Return encoded records as an Avro file."""
-    return avro_container.write_container(_writer(fields)[0], rows, codec=codec, level=level)
+    return avro_container.write_container(_record_writer(fields)[0], rows, codec=codec, level=level)
 
 
-def _writer(fields: Fields) -> tuple[bytes, Write]:
+def _record_writer(fields: Fields) -> tuple[bytes, Write]:
     """Return the text and the encoder of a schema; cached unless newer writers' fields make it unhashable."""
     try:
         return _cached_writer(fields)

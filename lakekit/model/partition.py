@@ -130,7 +130,7 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
             return (
                 iso_timestamp(value)
                 if legacy
-                else sql_timestamp(_to_local_clock(value) if root == "TIMESTAMP_LTZ" else value, _digits(t))
+                else sql_timestamp(_to_local_clock(value) if root == "TIMESTAMP_LTZ" else value, _precision_of(t))
             )
         case root if root in BINARIES and not legacy:
             return bytes(value).decode("utf-8", "replace")
@@ -143,17 +143,17 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
     raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
 
 
-def _digits(t: DataType) -> int:
+def _precision_of(t: DataType) -> int:
     return 6 if t.precision is None else t.precision
 
 
 def iso_date(day: int) -> str:
     """Format a day since 1970 as `2024-01-01`; years beyond 9999 have a sign."""
     year, month, of_month = civil_date(day)
-    return f"{_year(year)}-{month:02d}-{of_month:02d}"
+    return f"{_year_text(year)}-{month:02d}-{of_month:02d}"
 
 
-def _year(year: int) -> str:
+def _year_text(year: int) -> str:
     if 0 <= year <= 9999:
         return f"{year:04d}"
     return f"+{year}" if year > 0 else f"-{-year:04d}"
@@ -232,16 +232,16 @@ def _to_local_clock(value: Instant) -> Instant:
 
 def java_double(value: float) -> str:
     """Format a DOUBLE as Java does: `100.0`, `1.0E10`, `NaN`."""
-    return _java(value, repr(value))
+    return _java_number_text(value, repr(value))
 
 
 def java_float(value: float) -> str:
     """Format a FLOAT as Java does."""
     short = np.float32(value)
-    return _java(float(short), np.format_float_scientific(short, unique=True, trim="0"))
+    return _java_number_text(float(short), np.format_float_scientific(short, unique=True, trim="0"))
 
 
-def _java(value: float, shortest: str) -> str:
+def _java_number_text(value: float, shortest: str) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     sign = "-" if math.copysign(1.0, value) < 0 else ""
@@ -277,7 +277,7 @@ def parse_partition(
 def parse_value(text: str, t: DataType) -> Any:
     """Return the internal value of one text that `print_value` printed, legacy or not."""
     try:
-        value = _parsers(t)(text)
+        value = _value_parser(t)(text)
     except (ValueError, InvalidOperation, OverflowError, struct.error):
         value = None
     if value is None:
@@ -285,26 +285,26 @@ def parse_value(text: str, t: DataType) -> Any:
     return value
 
 
-def _parsers(t: DataType) -> Any:
+def _value_parser(t: DataType) -> Any:
     match t.root:
         case root if root in STRINGS:
             return str
         case root if root in INTEGERS:
-            return lambda text: _integer(text, _RANGES[root])
+            return lambda text: _parse_integer(text, _RANGES[root])
         case "BOOLEAN":
             return lambda text: {"true": True, "false": False}.get(text.lower())
         case "FLOAT":
-            return lambda text: struct.unpack("<f", struct.pack("<f", _real(text)))[0]
+            return lambda text: struct.unpack("<f", struct.pack("<f", _parse_real(text)))[0]
         case "DOUBLE":
-            return _real
+            return _parse_real
         case "DECIMAL":
-            return lambda text: _decimal(text, t.precision or 10, t.scale or 0)
+            return lambda text: _parse_decimal(text, t.precision or 10, t.scale or 0)
         case "DATE":
-            return lambda text: _integer(text, 31) if _INTEGER.fullmatch(text) else _date(text)
+            return lambda text: _parse_integer(text, 31) if _INTEGER.fullmatch(text) else _parse_date(text)
         case "TIME":
-            return lambda text: _integer(text, 31) if _INTEGER.fullmatch(text) else _time(text)[0]
+            return lambda text: _parse_integer(text, 31) if _INTEGER.fullmatch(text) else _parse_time(text)[0]
         case root if root in TIMESTAMPS:
-            return _timestamp
+            return _parse_timestamp
         case root if root in BINARIES:
             return lambda text: text.encode()
     raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
@@ -316,19 +316,19 @@ _TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
 _REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
 
 
-def _integer(text: str, bits: int) -> int | None:
+def _parse_integer(text: str, bits: int) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
     return number if -(1 << bits) <= number < 1 << bits else None
 
 
-def _real(text: str) -> float | None:
+def _parse_real(text: str) -> float | None:
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     return special[text] if text in special else float(text) if len(text) < 400 and _REAL.fullmatch(text) else None
 
 
-def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
+def _parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
     if len(text) > 100 or not _REAL.fullmatch(text):
         return None
     number = Decimal(text)
@@ -338,7 +338,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
     return quantized if len(quantized.as_tuple().digits) <= precision and quantized == number else None
 
 
-def _date(text: str) -> int | None:
+def _parse_date(text: str) -> int | None:
     matched = _DATE.fullmatch(text)
     if matched is None:
         return None
@@ -349,7 +349,7 @@ def _date(text: str) -> int | None:
     return number if civil_date(number) == (year, month, day) else None
 
 
-def _time(text: str) -> tuple[int, int]:
+def _parse_time(text: str) -> tuple[int, int]:
     matched = _TIME.fullmatch(text)
     if matched is None:
         msg = "no time"
@@ -362,12 +362,12 @@ def _time(text: str) -> tuple[int, int]:
     return ((hour * 60 + minute) * 60 + second) * 1000 + nanos // 1_000_000, nanos % 1_000_000
 
 
-def _timestamp(text: str) -> Instant | None:
+def _parse_timestamp(text: str) -> Instant | None:
     day_text, separator, time_text = text.partition("T" if "T" in text else " ")
-    day = _date(day_text)
+    day = _parse_date(day_text)
     if day is None or not separator:
         return None if day is None else Instant(day * _DAY_MS, 0)
-    millis, nanos = _time(time_text)
+    millis, nanos = _parse_time(time_text)
     return Instant(day * _DAY_MS + millis, nanos)
 
 
@@ -397,7 +397,7 @@ def partition_time_ms(
     if pattern is not None:
         for name, value in zip(names, texts, strict=True):
             text = text.replace(f"${name}", value)
-    matched = (_DEFAULT if formatter is None else _expression(formatter)).fullmatch(text)
+    matched = (_DEFAULT if formatter is None else _compile_formatter(formatter)).fullmatch(text)
     if matched is None:
         return None
     parts: dict[str, int] = {}
@@ -438,7 +438,7 @@ def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | No
 
 
 @lru_cache(maxsize=64)
-def _expression(formatter: str) -> re.Pattern[str]:
+def _compile_formatter(formatter: str) -> re.Pattern[str]:
     """Return a formatter as a regular expression."""
     if formatter.count("[") > _MAX_OPTIONAL_PARTS:
         raise InvalidOption(

@@ -246,7 +246,7 @@ class ColumnStatistics:
     nulls: tuple[str, ...] = json_codec.nulls_member()
 
 
-def _columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
+def _read_columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
     if not isinstance(value, dict):
         raise json_codec.invalid_member(name, "an object of columns", value)
     columns = {}
@@ -269,7 +269,7 @@ class Statistics:
     schema_id: int = member("schemaId", read_integer)
     merged_record_count: int | None = member("mergedRecordCount", read_integer, default=None)
     merged_record_size_bytes: int | None = member("mergedRecordSize", read_integer, default=None)
-    columns: Mapping[str, ColumnStatistics] = member("colStats", _columns, default=EMPTY, put=_columns_to_json)
+    columns: Mapping[str, ColumnStatistics] = member("colStats", _read_columns, default=EMPTY, put=_columns_to_json)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()
 
@@ -311,8 +311,8 @@ class Tag:
             member for member in (TAG_CREATE_TIME, TAG_TIME_RETAINED) if member in members and members[member] is None
         )
         try:
-            created = _take(members, TAG_CREATE_TIME, _time)
-            retained = _take(members, TAG_TIME_RETAINED, _duration_ns)
+            created = _take_member(members, TAG_CREATE_TIME, _parse_time)
+            retained = _take_member(members, TAG_TIME_RETAINED, _duration_ns)
         except Corrupt as damaged:
             raise (damaged.at(path) if path else damaged) from None
         return Tag(
@@ -325,16 +325,16 @@ class Tag:
         if self.create_time is not None:
             members[TAG_CREATE_TIME] = _time_parts(self.create_time)
         if self.time_retained_ns is not None:
-            members[TAG_TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
+            members[TAG_TIME_RETAINED] = Decimal(_seconds_text(self.time_retained_ns))
         return json_codec.print_object(members | {name: None for name in self.nulls if name not in members})
 
 
-def _take(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:
+def _take_member(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:
     value = members.pop(name, None)
     return None if value is None else read(name, value)
 
 
-def _time(name: str, value: Any) -> Instant:
+def _parse_time(name: str, value: Any) -> Instant:
     if isinstance(value, str):
         matched = _ISO_TIME.fullmatch(value)
         if matched is None:
@@ -369,7 +369,7 @@ def _time_parts(value: Instant) -> list[int]:
     return [*parts, seconds % 60, nano] if nano else [*parts, seconds % 60] if seconds % 60 else parts
 
 
-def _seconds(duration_ns: int) -> str:
+def _seconds_text(duration_ns: int) -> str:
     """Format a duration with nine decimals, but one for zero, as the reference does."""
     if duration_ns == 0:
         return "0.0"

@@ -106,17 +106,17 @@ _SHAPES = {
 
 def encode_split(split: Split) -> bytes:
     """Return the bytes of a split, version 8."""
-    total = b"\0" if split.total_buckets is None else b"\1" + _i32(split.total_buckets)
+    total = b"\0" if split.total_buckets is None else b"\1" + _encode_i32(split.total_buckets)
     out = [
-        _i64(MAGIC),
-        _i32(VERSION),
-        _i64(split.snapshot_id),
+        _encode_i64(MAGIC),
+        _encode_i32(VERSION),
+        _encode_i64(split.snapshot_id),
         encode_partition(split.partition),
-        _i32(split.bucket),
+        _encode_i32(split.bucket),
         encode_java_utf(split.bucket_path),
         total,
     ]
-    out += [_i32(0), b"\0", encode_list(split.files, encode_data_file)]
+    out += [_encode_i32(0), b"\0", encode_list(split.files, encode_data_file)]
     if split.deletions:
         out += [b"\1", encode_list([split.deletions.get(file.name) for file in split.files], _write_deletion)]
     else:
@@ -124,11 +124,11 @@ def encode_split(split: Split) -> bytes:
     return b"".join([*out, bytes([split.streaming, split.raw])])
 
 
-def _i32(number: int) -> bytes:
+def _encode_i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 
-def _i64(number: int) -> bytes:
+def _encode_i64(number: int) -> bytes:
     return number.to_bytes(8, "big", signed=True)
 
 
@@ -136,7 +136,15 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
     if deletion is None:
         return b"\0"
     count = -1 if deletion.cardinality is None else deletion.cardinality
-    return b"".join([b"\1", encode_java_utf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
+    return b"".join(
+        [
+            b"\1",
+            encode_java_utf(deletion.path),
+            _encode_i64(deletion.offset),
+            _encode_i64(deletion.length),
+            _encode_i64(count),
+        ]
+    )
 
 
 def decode_split(data: bytes, *, path: str | None = None) -> Split:

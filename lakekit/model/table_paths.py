@@ -146,7 +146,7 @@ def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
     not allowed.
     """
     locations: list[str] = []
-    for text in _split(options.get(ALLOWED_LOCATIONS)):
+    for text in _split_list(options.get(ALLOWED_LOCATIONS)):
         location = _normalize_named(text)
         if not location:
             raise InvalidOption(
@@ -159,7 +159,7 @@ def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
     for key in LOCATION_OPTIONS:
         value = options.get(key)
         texts = (
-            _split(value)
+            _split_list(value)
             if key == EXTERNAL_PATHS
             else [value.strip()]
             if isinstance(value, str) and value.strip()
@@ -176,7 +176,7 @@ def allowed_locations_option(allowed: Iterable[str]) -> dict[str, str] | None:
     return {ALLOWED_LOCATIONS: text} if text else None
 
 
-def _split(value: object) -> list[str]:
+def _split_list(value: object) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else []
 
 

@@ -36,7 +36,7 @@ SYSTEM_FIELD_ID_START = 1073741823
 """Field ids from here on belong to columns that the format adds (`_KEY_…`, `_SEQUENCE_NUMBER`, …)."""
 
 
-def _fields(name: str, value: Any) -> tuple[Field, ...]:
+def _read_fields(name: str, value: Any) -> tuple[Field, ...]:
     if not isinstance(value, list):
         raise json_codec.invalid_member(name, "a list of fields", value)
     return tuple(field_from_json(part) for part in value)
@@ -55,7 +55,7 @@ class TableSchema:
 
     version: int = member("version", read_int32, default=1)
     id: int = member("id", read_count)
-    fields: tuple[Field, ...] = member("fields", _fields, put=_fields_to_json)
+    fields: tuple[Field, ...] = member("fields", _read_fields, put=_fields_to_json)
     highest_field_id: int = member("highestFieldId", read_int32)
     partition_keys: tuple[str, ...] = member("partitionKeys", read_texts, default=())
     primary_keys: tuple[str, ...] = member("primaryKeys", read_texts, default=())
@@ -151,7 +151,7 @@ def _decode_schema(data: bytes, path: str | None) -> TableSchema:
             path=path,
         )
     try:
-        _check(schema)
+        _check_schema(schema)
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
     return replace(schema, options=_add_old_defaults(schema.version, schema.options))
@@ -167,7 +167,7 @@ def _add_old_defaults(version: int, options: Mapping[str, str]) -> Mapping[str, 
     return FrozenDict({**options, **added}) if added else options
 
 
-def _check(schema: TableSchema) -> None:
+def _check_schema(schema: TableSchema) -> None:
     names = schema.names
     if (twice := first_duplicate(names)) is not None:
         raise Corrupt(f"two columns are called {twice!r}", field="fields")
@@ -202,23 +202,23 @@ def assign_ids(fields: Iterable[Field], highest: int = -1) -> tuple[tuple[Field,
     numbered = []
     for part in fields:
         number = highest + 1
-        t, highest = _assign(part.type, number)
+        t, highest = _assign_type_ids(part.type, number)
         numbered.append(replace(part, id=number, type=t))
     return tuple(numbered), highest
 
 
-def _assign(t: DataType, highest: int) -> tuple[DataType, int]:
+def _assign_type_ids(t: DataType, highest: int) -> tuple[DataType, int]:
     if t.root == "ROW":
         parts = []
         for part in t.fields:
-            inner, highest = _assign(part.type, highest)
+            inner, highest = _assign_type_ids(part.type, highest)
             highest += 1
             parts.append(replace(part, id=highest, type=inner))
         return replace(t, fields=tuple(parts)), highest
     for side in ("element", "key", "value"):
         inner = getattr(t, side)
         if inner is not None:
-            changed, highest = _assign(inner, highest)
+            changed, highest = _assign_type_ids(inner, highest)
             t = replace(t, **{side: changed})  # type: ignore[arg-type]
     return t, highest
 

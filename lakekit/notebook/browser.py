@@ -247,7 +247,7 @@ class Browser(PictureWidget):
         if self.manifests.tree.manifest(self.manifests.selected) is None:
             return []
         try:
-            frame = manifest_tree.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
+            frame = manifest_tree.list_entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
         except timeline.QUERY_ERRORS:  # the manifests say why
             return []
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()

@@ -33,11 +33,11 @@ class Cells(Canvas):
     The selected field has another line above it.
     """
 
-    def fill(self, data: bytes, marks: Sequence[FieldSpan], start: int, selected: FieldSpan | None) -> None:
+    def fill(self, data: bytes, spans: Sequence[FieldSpan], start: int, selected: FieldSpan | None) -> None:
         """Show the page that begins at `start`."""
         page = data[start : start + PAGE]
         self.start, self.frame = start, selected
-        self.spans = draw.find_overlapping(marks, start, start + len(page))
+        self.spans = draw.find_overlapping(spans, start, start + len(page))
         hints = [
             escape_controls(draw.format_span(mark))
             for mark in self.spans

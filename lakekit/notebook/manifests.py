@@ -78,7 +78,7 @@ class Manifests(PictureWidget):
         """
         at = timeline.to_at_argument(self.table, self.at) if self.at else None
         if self.tree.manifest(self.selected) is not None:
-            return manifest_tree.entries(self.table, self.selected, self.at)
+            return manifest_tree.list_entries(self.table, self.selected, self.at)
         if self.tree.index(self.selected) is not None:
             indexes = frames.list_at_position(frames.indexes, context_of(self.table), at)
             return indexes.filter(pl.col("file_name") == self.selected)
@@ -149,8 +149,8 @@ class Manifests(PictureWidget):
         self._entries, self._total, alert = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
             self.code = (
-                f"from lakekit.inspection import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, "
-                f"{self.at})"
+                "from lakekit.inspection import manifest_tree; "
+                f"manifest_tree.list_entries({opened}, {self.selected!r}, {self.at})"
             )
             try:
                 self._entries, self._total = manifest_tree.entry_facts(self.table, self.selected, self.at, self._where)

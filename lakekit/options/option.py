@@ -233,7 +233,7 @@ def normalize_choice(text: str) -> str:
 # ---- fields of a dataclass of options --------------------------------------------------------------------------------
 
 
-def _field(option: Option) -> Any:
+def _declare(option: Option) -> Any:
     default_value = option.default_value
     return field(default_factory=lambda: default_value, metadata={"option": option})
 
@@ -241,7 +241,7 @@ def _field(option: Option) -> Any:
 def flag(key: str, default: bool | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare a boolean option."""
     text = None if default is None else str(default).lower()
-    return _field(
+    return _declare(
         Option(
             key=key,
             type="boolean",
@@ -257,7 +257,7 @@ def flag(key: str, default: bool | None, description: str, *older: str, fixed: b
 def integer(key: str, default: int | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an integer option of 32 bits."""
     text = None if default is None else str(default)
-    return _field(
+    return _declare(
         Option(
             key=key,
             type="integer",
@@ -272,7 +272,7 @@ def integer(key: str, default: int | None, description: str, *older: str, fixed:
 
 def long(key: str, default: int | None, description: str, *older: str) -> Any:
     """Declare an integer option of 64 bits."""
-    return _field(
+    return _declare(
         Option(
             key=key,
             type="long",
@@ -286,26 +286,26 @@ def long(key: str, default: int | None, description: str, *older: str) -> Any:
 
 def number(key: str, default: float, description: str) -> Any:
     """Declare a fraction option."""
-    return _field(Option(key=key, type="number", parse=read_number, default=str(default), description=description))
+    return _declare(Option(key=key, type="number", parse=read_number, default=str(default), description=description))
 
 
 def duration(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a duration option, in milliseconds."""
-    return _field(
+    return _declare(
         Option(key=key, type="duration", parse=read_duration, default=default, description=description, old_keys=older)
     )
 
 
 def size(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a size option, in bytes."""
-    return _field(
+    return _declare(
         Option(key=key, type="size", parse=read_size, default=default, description=description, old_keys=older)
     )
 
 
 def text(key: str, default: str | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare a text option."""
-    return _field(
+    return _declare(
         Option(
             key=key, type="text", parse=str, default=default, description=description, old_keys=older, is_fixed=fixed
         )
@@ -314,7 +314,7 @@ def text(key: str, default: str | None, description: str, *older: str, fixed: bo
 
 def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an option of comma-separated column names."""
-    return _field(
+    return _declare(
         Option(
             key=key,
             type="names",
@@ -329,14 +329,14 @@ def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
 
 def levels(key: str, description: str) -> Any:
     """Declare an option with a value for each level."""
-    return _field(Option(key=key, type="levels", parse=read_levels, default=None, description=description))
+    return _declare(Option(key=key, type="levels", parse=read_levels, default=None, description=description))
 
 
 def choice(key: str, default: str | None, description: str, choices: str, *older: str, fixed: bool = False) -> Any:
     """Declare an option with one of a few words, given separated by blanks."""
     allowed = {normalize_choice(word): word for word in choices.split()}
     read = lambda text: _look_up(allowed, normalize_choice(text))  # noqa: E731 - it is the option's reader
-    return _field(
+    return _declare(
         Option(
             key=key,
             type="choice",

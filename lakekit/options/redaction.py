@@ -80,25 +80,25 @@ def excerpt(text: str, position: int | None = None) -> str:
 
     `position`: None for its beginning. Values of secret options are replaced by stars.
     """
-    masked = _mask(text)
+    masked = _mask_secrets(text)
     if len(text) <= _MAX_FULL_CHARS:
-        return _star(masked).strip()
+        return _mask_to_stars(masked).strip()
     if position is None:
-        return _star(masked[: 4 * _EXCERPT_CHARS]).strip()
-    return _star(masked[max(0, position - _EXCERPT_CHARS) : position + _EXCERPT_CHARS]) + "…"
+        return _mask_to_stars(masked[: 4 * _EXCERPT_CHARS]).strip()
+    return _mask_to_stars(masked[max(0, position - _EXCERPT_CHARS) : position + _EXCERPT_CHARS]) + "…"
 
 
 def piece(text: str, start: int, end: int) -> str:
     """Return a part of a statement as an error shows it."""
-    return _star(_mask(text)[start:end])
+    return _mask_to_stars(_mask_secrets(text)[start:end])
 
 
 def without_secrets(text: str) -> str:
     """Return a library's message on a statement, which it may quote, without secrets."""
-    return _star(_mask(text))
+    return _mask_to_stars(_mask_secrets(text))
 
 
-def _mask(text: str) -> str:
+def _mask_secrets(text: str) -> str:
     """Return the text with each character of a secret masked; every other stays in its place."""
     spans = [match.span(match.lastgroup or 0) for match in _BEHIND_SECRET.finditer(text)]
     for match in _TEXT.finditer(text):
@@ -116,5 +116,5 @@ def _mask(text: str) -> str:
     return "".join(signs)
 
 
-def _star(masked: str) -> str:
+def _mask_to_stars(masked: str) -> str:
     return re.sub(f"{_MASK}+", HIDDEN, masked)

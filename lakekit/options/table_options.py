@@ -276,7 +276,7 @@ def _parse_options(texts: FrozenDict[str, str], kind: Literal["key", "append"]) 
             except InvalidOption as wrong:
                 unreadable[name] = wrong
     try:
-        values["fields"], values["sequence_groups"] = _columns(texts)
+        values["fields"], values["sequence_groups"] = _parse_column_options(texts)
     except InvalidOption as wrong:
         unreadable["fields"] = unreadable["sequence_groups"] = wrong
     values["file_indexes"] = _file_indexes(texts)
@@ -352,7 +352,9 @@ FIELD_KEYS: dict[str, str] = {option.key: name for name, option in FIELD_OPTIONS
 """Options of one column by key, with their attributes."""
 
 
-def _columns(texts: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapping[tuple[str, ...], tuple[str, ...]]]:
+def _parse_column_options(
+    texts: Mapping[str, str],
+) -> tuple[Mapping[str, FieldOptions], Mapping[tuple[str, ...], tuple[str, ...]]]:
     columns: dict[str, dict[str, Any]] = {}
     groups: dict[tuple[str, ...], tuple[str, ...]] = {}
     for key, value in texts.items():

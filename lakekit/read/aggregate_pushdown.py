@@ -37,7 +37,7 @@ from lakekit.file_index.bsi import ColumnTotals
 from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of_name
-from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
+from lakekit.predicate import TRUE, Leaf, conjunction, iter_columns, restrict
 from lakekit.progress import begin_work
 from lakekit.read import bounds_cache, file_index_pruning, lazy_frames, polars_pushdown, table_scan
 from lakekit.read.planner import NO_FILTER, Step
@@ -111,7 +111,7 @@ class AggregateResult(NamedTuple):
     plans: tuple[Plan, ...]
 
 
-def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
+def aggregate_scan(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
     """Return the aggregates of the rows that satisfy a condition, as Polars computes them.
 
     Raises `Corrupt`, and what reading raises.
@@ -122,11 +122,11 @@ def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | N
         return _compute_aggregates(scan, result, where, aggregates)
     answered = pl.DataFrame(
         [
-            _series(str(at), result.schema[request.name], _combine_answers(request, result.parts))
+            _to_series(str(at), result.schema[request.name], _combine_answers(request, result.parts))
             for at, request in enumerate(result.aggregates)
         ]
     )
-    if any(len(plan.selected) for plan in result.plans):
+    if any(len(plan.selected_indices) for plan in result.plans):
         read = _compute_aggregates(
             scan, result, where, [request.to_expr(str(at)) for at, request in enumerate(result.aggregates)]
         )
@@ -273,7 +273,7 @@ def _remove_answered_files(
     is_answered = np.zeros(len(entries), bool)
     is_answered[answered] = True
     left = plan.raw_indices[~is_answered[plan.raw_indices]]
-    count = len(plan.selected)
+    count = len(plan.selected_indices)
     named = (
         "answered by "
         f"{'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
@@ -439,7 +439,7 @@ def _make_index_reader(
         written = file_schemas[file.schema_id]
         if not all(
             name in written.names and _has_exact_index_values(file.name, ctx, name)
-            for name in {*wanted, *columns(certain)}
+            for name in {*wanted, *iter_columns(certain)}
         ):
             return None
         if nth in cached:
@@ -553,7 +553,7 @@ def _combine_answers(request: AggregateRequest, parts: Sequence[FileAggregate]) 
     return max((column_totals.maximum for column_totals in figures if column_totals.maximum is not None), default=None)
 
 
-def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
+def _to_series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
     """Return a key as a value of its column's type; a sum that does not fit wraps, as Polars' does."""
     if isinstance(dtype, pl.Decimal):
         return pl.Series(name, [None if value is None else from_unscaled(value, dtype.scale)], dtype)

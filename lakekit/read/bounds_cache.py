@@ -106,7 +106,7 @@ def get_cached_totals(
     cached: dict[str, tuple[_CachedTotals, Ints]] = {}
     requested = pa.array(paths, pa.string())
     for name, bounded in wanted.items():
-        column_totals: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
+        column_totals: _CachedTotals | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, name))
         if column_totals is None:
             return np.zeros(len(paths), bool), {}
         at = pc.fill_null(pc.index_in(requested, column_totals.paths), -1).to_numpy().astype(np.int64)
@@ -150,11 +150,11 @@ def cache_totals(
             (totals.count, totals.value_sum, totals.minimum or 0, totals.maximum or 0) for totals in figures.values()
         ]
         updated = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
-        before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
+        before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, name))
         if before is not None:
             updated = _merge_totals(before, updated, paths)
         weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _CACHED_TOTALS_BYTES
-        ctx.runtime.metadata_cache.put({_key(ctx, name): updated}, weight)
+        ctx.runtime.metadata_cache.put({_cache_key(ctx, name): updated}, weight)
 
 
 def mask_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
@@ -176,7 +176,7 @@ def cache_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequen
 
 
 def _unindexed_key(ctx: TableContext, wanted: Mapping[str, bool]) -> Hashable:
-    return "unable", *(_key(ctx, name) for name in sorted(wanted))
+    return "unable", *(_cache_key(ctx, name) for name in sorted(wanted))
 
 
 def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
@@ -192,6 +192,6 @@ def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[s
     )
 
 
-def _key(ctx: TableContext, column: str) -> Hashable:
+def _cache_key(ctx: TableContext, column: str) -> Hashable:
     field = ctx.schema.field(column)
     return "totals", ctx.storage, ctx.root, field.id, field.type.as_nullable()

@@ -85,9 +85,9 @@ def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
 
     Reads the file of the snapshot's statistics, if it has one.
     """
-    files = plan.selected
+    files = plan.selected_indices
     stored, file_bytes = (int(plan.entries.integers(name)[files].sum()) for name in ("row_count", "file_size"))
-    table_stats = _statistics(plan)
+    table_stats = _read_statistics(plan)
     column_stats = {} if table_stats is None else {column.column_id: column for column in table_stats.columns.values()}
     rows = stored if table_stats is None else min(stored, _estimate_rows(plan, table_stats, column_stats))
     full_row_bytes = sum(
@@ -103,7 +103,7 @@ def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
     )
 
 
-def _statistics(plan: Plan) -> Statistics | None:
+def _read_statistics(plan: Plan) -> Statistics | None:
     if plan.snapshot is None:
         return None
     try:
@@ -126,7 +126,7 @@ def _count_rows_since(plan: Plan, table_stats: Statistics) -> int:
     """Return how many more rows the table's files have than at analysis; 0 if that snapshot has expired."""
     assert plan.snapshot is not None
     try:
-        then = snapshots.read(plan.ctx, table_stats.snapshot_id).total_record_count
+        then = snapshots.read_snapshot(plan.ctx, table_stats.snapshot_id).total_record_count
     except LakekitError:
         return 0
     return 0 if then is None else max(0, (plan.snapshot.total_record_count or 0) - then)
@@ -345,7 +345,7 @@ class Explain:
         return cards.html_funnel(self._title, steps) + "".join(f"<p>{cards.escape(line)}</p>" for line in self._last)
 
 
-def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
+def explain_scan(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
     """Return the funnel of a scan filtered by an expression.
 
     With `aggregates` file indexes are read, and the files that they answer are not counted.
@@ -416,7 +416,7 @@ def _build_explain(
             for step in (*plan.steps, *named)
         ),
         files_total=sum(plan.files_total for plan in plans),
-        files_read=sum(len(plan.selected) for plan in plans),
+        files_read=sum(len(plan.selected_indices) for plan in plans),
         rows_total=sum(plan.snapshot.total_record_count or 0 for plan in plans if plan.snapshot is not None),
         rows_read=sum(_sum_column(plan, "row_count") for plan in plans),
         bytes_total=sum(sizes) if states and len(sizes) == len(states) else None,
@@ -455,13 +455,13 @@ def _index_row_step(plan: Plan) -> tuple[Step, ...]:
 
 
 def _sum_column(plan: Plan, column: str) -> int:
-    return int(plan.entries.integers(column)[plan.selected].sum())
+    return int(plan.entries.integers(column)[plan.selected_indices].sum())
 
 
 def _deletion_ranges(plan: Plan) -> Iterable[DeletionRange]:
     """Return the deletion vectors of the files that will be read."""
     # scalar: one a file
-    names = set(plan.entries.column("file_name").take(plan.selected).to_pylist()) if plan.vectors else set()
+    names = set(plan.entries.column("file_name").take(plan.selected_indices).to_pylist()) if plan.vectors else set()
     return {
         r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names
     }.values()

@@ -28,10 +28,10 @@ from lakekit.codec.binary_row import binary_buffers, binary_data, null_mask
 from lakekit.data_file.paths import bucket_id_at, data_file_path, data_file_paths
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.file_index import container
-from lakekit.file_index.evaluator import Containers, IndexedFile, evaluate as ask, rule_out_files
+from lakekit.file_index.evaluator import Containers, IndexedFile, evaluate_indexes as ask, rule_out_files
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of_name, index_file_of
-from lakekit.predicate import TRUE, Leaf, columns, restrict, to_internal_literal
+from lakekit.predicate import TRUE, Leaf, iter_columns, restrict, to_internal_literal
 from lakekit.progress import begin_work
 from lakekit.read.pruning import padded_spellings
 from lakekit.storage.protocol import FileMissing
@@ -433,12 +433,14 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
 
 
 def _evaluate_in_memory(
-    many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]
+    containers: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]
 ) -> dict[int, Hit]:
     """Return answers of indexes by name; damaged ones are evaluated again with paths, for the error."""
-    view = many.data.data  # they are looked at in a few places: none is copied
+    view = containers.data.data  # they are looked at in a few places: none is copied
     hits: dict[int, Hit] = {}
-    columns = [column.tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file
+    columns = [
+        column.tolist() for column in (names, containers.begins, containers.ends, containers.row_counts)
+    ]  # scalar: one a file
     for at, begin, end, count in zip(*columns, strict=True):  # scalar: one a file
         with suppress(LakekitError):
             hits[at] = _normalize_hit(ask(view[begin:end], condition, types, count))
@@ -537,7 +539,7 @@ def relax_lossy_times(schema: TableSchema, entries: ManifestEntries, predicate: 
     Indexes and statistics have the times that were written; the reference's ORC reads some of them as others.
     """
     times = {field.name: field.type for field in schema.fields if field.type.root in TIMESTAMPS}
-    if not any(name in times for name in columns(predicate)):
+    if not any(name in times for name in iter_columns(predicate)):
         return predicate
     relaxed = restrict(
         predicate, lambda leaf: TRUE if leaf.column in times and _may_be_lost(leaf, times[leaf.column]) else leaf

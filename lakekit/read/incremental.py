@@ -79,7 +79,7 @@ class IncrementalScan:
         return ResolvedSource(f"{start}-{end}@{ctx.schema.time_millis}", self._frame, ctx.schema)
 
     def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
-        with add_manifest_path(self.ctx, lambda: snapshots.read(self.ctx, self._resolve_range()[1])):
+        with add_manifest_path(self.ctx, lambda: snapshots.read_snapshot(self.ctx, self._resolve_range()[1])):
             plans = self.plans(condition)
             if not plans:
                 return pl.LazyFrame(schema=self.schema())
@@ -140,7 +140,7 @@ class IncrementalScan:
 
     def _resolve_range(self) -> tuple[int, int]:
         """Return the snapshot ids between which changes lie; equal if there are none."""
-        newest, oldest = snapshots.latest(self.ctx), snapshots.earliest(self.ctx)
+        newest, oldest = snapshots.latest(self.ctx), snapshots.read_earliest(self.ctx)
         if newest is None or oldest is None:
             return 0, 0
         if self.newest_only:
@@ -188,7 +188,7 @@ class IncrementalScan:
         """Return what the snapshots of the range added, in their order."""
         changelog = self._reads_changelog
         parts: list[ManifestEntries] = []
-        newest = snapshots.find_change(self.ctx, end) or snapshots.read(self.ctx, end)
+        newest = snapshots.find_change(self.ctx, end) or snapshots.read_snapshot(self.ctx, end)
         for number in range(start + 1, end + 1):
             snapshot = snapshots.find_change(self.ctx, number)
             if snapshot is None:
@@ -223,7 +223,8 @@ class IncrementalScan:
         if len({end.schema_id for end in ends}) < 2:
             return
         counts = [
-            TableOptions.parse(schemas.read(self.ctx, end.schema_id).options, kind=self.ctx.kind).bucket for end in ends
+            TableOptions.parse(schemas.read_schema(self.ctx, end.schema_id).options, kind=self.ctx.kind).bucket
+            for end in ends
         ]
         if counts[0] != counts[1]:
             msg = (
@@ -246,7 +247,7 @@ class IncrementalScan:
             return time_travel.resolve_position(self.ctx, at)
         snapshot = snapshots.latest_at_or_before(
             self.ctx, time_travel.to_epoch_millis(self.ctx, at)
-        ) or snapshots.earliest(self.ctx)
+        ) or snapshots.read_earliest(self.ctx)
         return time_travel.Position(snapshot=None) if snapshot is None else time_travel.position_of(snapshot)
 
 

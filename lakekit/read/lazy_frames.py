@@ -148,7 +148,7 @@ def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
     """Return the merged rows with the number of their bucket."""
     numbers = plan.entries.integers("bucket")
     parts = []
-    for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
+    for number in np.unique(numbers[plan.selected_indices]).tolist():  # scalar: one a bucket
         bucket_plan = replace(
             plan,
             raw_indices=plan.raw_indices[numbers[plan.raw_indices] == number],
@@ -283,7 +283,7 @@ def _load_deleted_positions(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteg
     """Return the deleted positions of the files that will be read, by file name."""
     if not plan.vectors:
         return {}
-    names = plan.entries.column("file_name").take(plan.selected).to_pylist()  # scalar: one a file
+    names = plan.entries.column("file_name").take(plan.selected_indices).to_pylist()  # scalar: one a file
     return deletion_vector_reader.load_positions(
         plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors}
     )

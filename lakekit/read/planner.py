@@ -22,7 +22,7 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge
 from lakekit.metadata import manifest_reader
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.predicate import TRUE, columns, conjunction, conjuncts
+from lakekit.predicate import TRUE, conjunction, conjuncts, iter_columns
 from lakekit.read import file_index_pruning, pruning, sections
 from lakekit.read.polars_pushdown import ScanFilter
 
@@ -87,7 +87,7 @@ class Plan:
         return None if self.all_entries is None else int(self.all_entries.integers("file_size").sum())
 
     @cached_property
-    def selected(self) -> NDArray[np.int64]:
+    def selected_indices(self) -> NDArray[np.int64]:
         """Return the indices of every file that will be read."""
         if not self.merged_buckets and (self.raw_indices[1:] > self.raw_indices[:-1]).all():
             return self.raw_indices
@@ -194,7 +194,7 @@ def plan_entries(
     ctx: TableContext,
     snapshot: Snapshot,
     funnel: PruningFunnel,
-    rule: MergeSpec | None,
+    spec: MergeSpec | None,
     condition: ScanFilter,
     limit: int | None = None,
 ) -> Plan:
@@ -204,13 +204,13 @@ def plan_entries(
         r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()
     }
     _prune_partitions_and_buckets(ctx, funnel, index, condition)
-    if rule is not None:
-        _prune_keys(ctx, funnel, rule, condition)
+    if spec is not None:
+        _prune_keys(ctx, funnel, spec, condition)
         funnel.groups = sections.group_sections(ctx, funnel.entries)
-    hits = _prune_values(ctx, funnel, rule, condition)
+    hits = _prune_values(ctx, funnel, spec, condition)
     groups = funnel.groups
     raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.section_numbers < 0)
-    if limit is not None and rule is None and not vectors:
+    if limit is not None and spec is None and not vectors:
         raw = _limit_files(funnel.entries, raw, limit)
     return Plan(
         ctx=ctx,
@@ -218,7 +218,7 @@ def plan_entries(
         entries=funnel.entries,
         raw_indices=raw,
         merged_buckets=() if groups is None else sections.group_merged_buckets(funnel.entries, groups),
-        spec=rule,
+        spec=spec,
         condition=condition,
         matching_positions=hits,
         vectors=vectors,
@@ -313,19 +313,19 @@ def list_partitions(ctx: TableContext, position: Position, *, levels: range | No
 
 
 def _plan_unmerged(
-    ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter
+    ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, spec: MergeSpec | None, condition: ScanFilter
 ) -> Plan:
     funnel.apply_step("scan.bucket", _mask_scan_bucket(ctx, funnel.entries))
     _prune_partitions_and_buckets(ctx, funnel, [], condition)
-    if rule is not None:
-        _prune_keys(ctx, funnel, rule, condition)
+    if spec is not None:
+        _prune_keys(ctx, funnel, spec, condition)
     raw = np.arange(len(funnel.entries))
     return Plan(
         ctx=ctx,
         snapshot=snapshot,
         entries=funnel.entries,
         raw_indices=raw,
-        spec=rule,
+        spec=spec,
         condition=condition,
         steps=tuple(funnel.steps),
     )
@@ -407,13 +407,15 @@ def _mask_created_since(entries: ManifestEntries, time_ms: int) -> Mask:
 # ---- partitions and buckets ------------------------------------------------------------------------------------------
 
 
-def _keep_manifests(ctx: TableContext, listed: list[ManifestFileMeta], condition: ScanFilter) -> list[ManifestFileMeta]:
+def _keep_manifests(
+    ctx: TableContext, manifests: list[ManifestFileMeta], condition: ScanFilter
+) -> list[ManifestFileMeta]:
     """Return the manifests whose partition ranges may satisfy the condition."""
     wanted = _select_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
     if wanted == TRUE:
-        return listed
-    mask = pruning.keep_manifests(ctx, listed, wanted)
-    return [m for m, keep in zip(listed, mask, strict=True) if keep]
+        return manifests
+    mask = pruning.keep_manifests(ctx, manifests, wanted)
+    return [m for m, keep in zip(manifests, mask, strict=True) if keep]
 
 
 def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
@@ -453,8 +455,8 @@ def _memoize_partition_filter(keep: Callable[[pa.BinaryArray], Mask]) -> Callabl
     return known
 
 
-def _file_count(listed: list[ManifestFileMeta]) -> int:
-    return sum(m.num_added_files - m.num_deleted_files for m in listed)
+def _file_count(manifests: list[ManifestFileMeta]) -> int:
+    return sum(m.num_added_files - m.num_deleted_files for m in manifests)
 
 
 def _prune_partitions_and_buckets(
@@ -476,21 +478,21 @@ def _prune_partitions_and_buckets(
 
 def _select_conjuncts(predicate: Predicate, names: set[str]) -> Predicate:
     """Return the conjuncts that use only those columns."""
-    return conjunction([part for part in conjuncts(predicate) if (used := set(columns(part))) and used <= names])
+    return conjunction([part for part in conjuncts(predicate) if (used := set(iter_columns(part))) and used <= names])
 
 
 def _drop_conjuncts(predicate: Predicate, names: set[str]) -> Predicate:
     """Return the conjuncts that use any other column."""
-    return conjunction([part for part in conjuncts(predicate) if not set(columns(part)) <= names])
+    return conjunction([part for part in conjuncts(predicate) if not set(iter_columns(part)) <= names])
 
 
 def _format_columns(predicate: Predicate) -> str:
-    return ", ".join(sorted(set(columns(predicate))))
+    return ", ".join(sorted(set(iter_columns(predicate))))
 
 
-def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
+def _prune_keys(ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec, condition: ScanFilter) -> None:
     """Prune by key range: all versions of a key have the same key, so that any file may be dropped."""
-    on_key = _select_conjuncts(condition.predicate, set(rule.key_columns))
+    on_key = _select_conjuncts(condition.predicate, set(spec.key_columns))
     if on_key != TRUE and len(funnel.entries):
         funnel.apply_step(
             f"keys {_format_columns(on_key)}", pruning.may_match_files(ctx, funnel.entries, on_key, "key")
@@ -498,7 +500,7 @@ def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condi
 
 
 def _prune_values(
-    ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter
+    ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec | None, condition: ScanFilter
 ) -> Mapping[str, BitMap]:
     """Prune by value statistics and file indexes, where no other version of a key could reappear.
 
@@ -506,7 +508,7 @@ def _prune_values(
     """
     if condition.predicate == TRUE or not len(funnel.entries):
         return {}
-    decided = set(ctx.schema.partition_keys) | (set(rule.key_columns) if rule is not None else set())
+    decided = set(ctx.schema.partition_keys) | (set(spec.key_columns) if spec is not None else set())
     on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
     masks: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.section_numbers < 0
@@ -514,8 +516,8 @@ def _prune_values(
         fit = pruning.may_match_files(
             ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value"
         )
-        if rule is not None and funnel.groups is not None:
-            fit = _widen_to_sections(fit, funnel.groups.section_numbers, chooses=rule.engine in ROW_SELECTING_ENGINES)
+        if spec is not None and funnel.groups is not None:
+            fit = _widen_to_sections(fit, funnel.groups.section_numbers, chooses=spec.engine in ROW_SELECTING_ENGINES)
         masks.append((f"values {_format_columns(on_value)}", fit))
         alone = fit if alone is None else fit & alone
     indices = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)

@@ -31,7 +31,7 @@ from lakekit.codec.binary_row import null_mask
 from lakekit.codec.hashing import assign_buckets, hash_columns, supports_bucket_key, writer_bucket_functions
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import schemas
-from lakekit.predicate import And, Leaf, Or, Predicate, columns, conjuncts, to_internal_literal
+from lakekit.predicate import And, Leaf, Or, Predicate, conjuncts, iter_columns, to_internal_literal
 from lakekit.read.bounds_cache import get_or_compute
 from lakekit.types import BINARIES, INTEGERS, TIMESTAMPS, DataType, Instant
 from lakekit.types.arrow import timestamp_unit, to_arrow
@@ -260,21 +260,21 @@ def _decimal_scalar(value: Any, t: DataType) -> pa.Scalar | None:
 UNKNOWN_COUNT = -1
 
 
-def keep_manifests(ctx: TableContext, listed: Sequence[ManifestFileMeta], predicate: Predicate) -> Mask:
+def keep_manifests(ctx: TableContext, manifests: Sequence[ManifestFileMeta], predicate: Predicate) -> Mask:
     """Return which manifests may hold a match of a predicate on partition columns, by partition statistics."""
     fields = [ctx.schema.field(name) for name in ctx.schema.partition_keys]
-    low = pa.array([m.partition_stats.min_values for m in listed], pa.binary())
-    high = pa.array([m.partition_stats.max_values for m in listed], pa.binary())
-    counts = pa.array([m.partition_stats.null_counts for m in listed], pa.list_(pa.int64()))
-    rows = np.array([m.num_added_files + m.num_deleted_files for m in listed], np.int64)
-    wanted = set(columns(predicate))
+    low = pa.array([m.partition_stats.min_values for m in manifests], pa.binary())
+    high = pa.array([m.partition_stats.max_values for m in manifests], pa.binary())
+    counts = pa.array([m.partition_stats.null_counts for m in manifests], pa.list_(pa.int64()))
+    rows = np.array([m.num_added_files + m.num_deleted_files for m in manifests], np.int64)
+    wanted = set(iter_columns(predicate))
     statistics = _decode_bounds([f for f in fields if f.name in wanted], fields, (low, high, counts), rows)
-    return may_match(predicate, statistics.get, len(listed))
+    return may_match(predicate, statistics.get, len(manifests))
 
 
 def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
     """Return which files may hold a match, by key (`which` "key") or value (`which` "value") statistics."""
-    wanted = set(columns(predicate))
+    wanted = set(iter_columns(predicate))
     fields = tuple(f for f in ctx.schema.fields if f.name in wanted)
     key = tuple(ctx.schema.trimmed_primary_keys) if which == "key" else ()
     cached = get_or_compute(
@@ -328,7 +328,7 @@ def _group_by_stats_columns(
     for code in (0,) if is_one else np.unique(covered):
         for schema_id in ids[:1] if is_one else np.unique(ids[covered == code]):
             rows = np.arange(len(ids)) if is_one else np.flatnonzero((covered == code) & (ids == schema_id))
-            schema = schemas.read(ctx, int(schema_id))
+            schema = schemas.read_schema(ctx, int(schema_id))
             listed = names[int(rows[0])].as_py()  # scalar: one of a group of files
             by_name = {f.name: f for f in schema.fields}
             written = list(schema.fields) if listed is None else [by_name[n] for n in listed if n in by_name]

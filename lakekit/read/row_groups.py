@@ -149,7 +149,7 @@ def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
     if depth > _MAX_DEPTH:
         return None
     if expr.meta.is_literal():
-        return _literal(expr)
+        return _literal_text(expr)
     if expr.meta.is_column():
         return f"pa.compute.field({expr.meta.output_name()!r})"
     parts = expr.meta.pop()
@@ -187,7 +187,7 @@ def _is_same(expr: pl.Expr, other: Callable[[], pl.Expr]) -> bool:
         return False
 
 
-def _literal(expr: pl.Expr) -> str | None:
+def _literal_text(expr: pl.Expr) -> str | None:
     try:
         value = pl.select(expr).to_series()
     except pl.exceptions.PolarsError:

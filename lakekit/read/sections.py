@@ -179,12 +179,12 @@ BUCKET: Final = GROUP
 _DELETE = 3
 
 
-def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, rule: MergeSpec) -> pl.LazyFrame:
+def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, spec: MergeSpec) -> pl.LazyFrame:
     """Return the rows of `after` that `before` does not have, and -D for keys that only `before` has.
 
     Both frames have the table's columns, `SYSTEM_COLUMNS`, and maybe `BUCKET`.
     """
-    key = [*ctx.schema.partition_keys, *rule.key_columns]
+    key = [*ctx.schema.partition_keys, *spec.key_columns]
     if BUCKET in after.collect_schema():
         key.append(BUCKET)
     others = [name for name in ctx.schema.names if name not in key] + list(SYSTEM_COLUMNS)
@@ -193,7 +193,7 @@ def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, ru
         old, on=cols(key), how="full", nulls_equal=True, coalesce=True
     )
     schema = after.collect_schema()
-    return joined.map_batches(partial(_select_changes, ctx=ctx, rule=rule, names=schema.names()), schema=schema)
+    return joined.map_batches(partial(_select_changes, ctx=ctx, spec=spec, names=schema.names()), schema=schema)
 
 
 def _before_name(name: str) -> str:
@@ -201,11 +201,11 @@ def _before_name(name: str) -> str:
     return internal("before", name)
 
 
-def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
+def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, spec: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
     in_after, in_before = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
     is_deleted = ~in_after & ~_mask_retractions(joined[_before_name(KIND)])
     changed = joined.filter(
-        pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, rule))
+        pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, spec))
     )
     is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
     columns = [
@@ -222,7 +222,7 @@ def _mask_retractions(kinds: pl.Series) -> Mask:
     return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
 
 
-def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: MergeSpec) -> Mask:
+def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, spec: MergeSpec) -> Mask:
     """Return the keys of both states that changed, and whose row of `after` comes second.
 
     A key changed if its values differ, or one of its rows is a delete.
@@ -237,24 +237,24 @@ def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: Mer
     mask |= both & (_mask_retractions(joined[KIND]) != _mask_retractions(joined[_before_name(KIND)]))
     if not mask.any():
         return mask
-    order = _compare_sequence(joined, both, rule)
+    order = _compare_sequence(joined, both, spec)
     if (mask & (order == 0)).any():
-        order = _break_ties(joined, both, order, ctx, rule)
+        order = _break_ties(joined, both, order, ctx, spec)
     changed: Mask = mask & (order > 0)
     return changed
 
 
-def _compare_sequence(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8]:
+def _compare_sequence(joined: pl.DataFrame, both: Mask, spec: MergeSpec) -> NDArray[np.int8]:
     """Return whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones.
 
     Only keys that both states have are compared.
     """
-    names = [*rule.sequence_fields, SEQUENCE]
+    names = [*spec.sequence_fields, SEQUENCE]
     pairs = joined.filter(pl.Series(both))
     older = [col(_before_name(name) if _before_name(name) in pairs.columns else name).alias(name) for name in names]
     sides = [pairs.select(older), pairs.select(cols(names))]
     pair_order, count = np.zeros(len(pairs), np.int8), len(pairs)
-    for rank in reversed(row_versions.version_ranks(pl.concat(sides), rule)):
+    for rank in reversed(row_versions.version_ranks(pl.concat(sides), spec)):
         pair_order = np.where(
             rank[count:] == rank[:count], pair_order, np.where(rank[count:] > rank[:count], 1, -1)
         ).astype(np.int8)
@@ -264,7 +264,7 @@ def _compare_sequence(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDAr
 
 
 def _break_ties(
-    joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, rule: MergeSpec
+    joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, spec: MergeSpec
 ) -> NDArray[np.int8]:
     """Return the order with every tie resolved as the reference's loser tree of two leaves resolves it.
 
@@ -273,7 +273,7 @@ def _break_ties(
     """
     bucket_of_row = _bucket_ids(joined, ctx)
     partition = cols(ctx.schema.partition_keys)
-    at = joined.select(*partition, bucket_of_row.alias(POSITION), *cols(rule.key_columns)).with_row_index(ROW)
+    at = joined.select(*partition, bucket_of_row.alias(POSITION), *cols(spec.key_columns)).with_row_index(ROW)
     rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
     bucket_rank = at.select(pl.struct(*partition, POSITION).rank("dense")).to_series().to_numpy()[rows]
     tie = (both & (order == 0))[rows]

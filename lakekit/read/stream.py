@@ -102,7 +102,7 @@ class Change:
         return facts if self.watermark is None else [*facts, ("watermark", self.watermark)]
 
     def __str__(self) -> str:
-        return cards.card(self._title, self._facts)
+        return cards.card_text(self._title, self._facts)
 
     __repr__ = __str__
 

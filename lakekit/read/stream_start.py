@@ -178,7 +178,7 @@ def _state_position(ctx: TableContext, mode: str, scan_options: Mapping[str, str
         case "from-snapshot-full":
             oldest = snapshots.earliest_id(ctx) or 1
             return Position(
-                snapshot=snapshots.read(
+                snapshot=snapshots.read_snapshot(
                     ctx, max(oldest, time_travel.read_int64_option(scan_options, "scan.snapshot-id"))
                 )
             )

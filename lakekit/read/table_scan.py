@@ -58,7 +58,7 @@ def refresh_if_recreated(
     """
     if schemas.is_same_table(ctx):
         return ctx, tuple(fields)
-    fresh = load_context(ctx.location, schemas.latest(ctx), ctx.dynamic)
+    fresh = load_context(ctx.location, schemas.read_latest(ctx), ctx.dynamic)
     if at is not None:
         fresh = time_travel.schema_of(fresh, time_travel.resolve_position(fresh, at))
     current_fields = {column.name: column for column in fresh.schema.fields}
@@ -196,7 +196,7 @@ def refresh_options(ctx: TableContext, fields: Sequence[Field], method: str) -> 
     Raises:
         SchemaChanged: the `fields` are no longer what they were when `method` was called.
     """
-    newest = schemas.latest(ctx)
+    newest = schemas.read_latest(ctx)
     newest_fields = {column.id: column for column in newest.fields}
     for column in fields:
         current = newest_fields.get(column.id)
@@ -237,7 +237,7 @@ def _align_fallback_position(other: TableContext, position: Position) -> Positio
     snapshot = snapshots.latest_at_or_before(other, position.snapshot.time_millis)
     if snapshot is None and snapshots.latest_id(other) is None:
         return time_travel.EMPTY_TABLE  # a branch without snapshots has no rows at any time
-    return time_travel.position_of(snapshots.read(other, 1) if snapshot is None else snapshot)
+    return time_travel.position_of(snapshots.read_snapshot(other, 1) if snapshot is None else snapshot)
 
 
 def open_fallback_branch(ctx: TableContext) -> TableContext | None:
@@ -334,7 +334,7 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
     except external_reader.FOREIGN_FAILURES as wrong:
         external_reader.pass_interrupt(wrong)
         for plan in plans():
-            raise_file_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected)), wrong)
+            raise_file_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected_indices)), wrong)
         raise
 
 

@@ -130,14 +130,15 @@ def refuse_leaf(leaf: Leaf, schema: Schema, subject: str) -> None:
 def make_time_mismatch(subject: str, kind: type[pl.DataType], what: str) -> SchemaMismatch:
     """Return the error for a comparison of a kind of time with a number."""
     return SchemaMismatch(
-        f"{subject} compares {_SQL_NAMES[kind]} with a number: {_shorten(what)}. A number is no day and no time of "
+        f"{subject} compares {_SQL_NAMES[kind]} with a number: {_shorten_text(what)}. A number is no day and no time "
+        f"of "
         f"one: "
         f"write {_SPELLING_HINTS[kind]}; "
         "a cast, as in pl.col(…).cast(pl.Int64), says the count of units since 1970"
     )
 
 
-def _shorten(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) < 200 else f"{text[:200]}…"
 
 
@@ -179,7 +180,7 @@ def _iter_operands(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, lis
                 else ()
             )
             waiting.append((child, (*siblings, *around)))
-    types = iter(_types([child for _, parts, _ in wholes for child in parts], schema))
+    types = iter(_types_of([child for _, parts, _ in wholes for child in parts], schema))
     for part, parts, around in wholes:
         dtypes = [next(types) for _ in parts]
         yield (
@@ -205,7 +206,7 @@ def _has_element_reference(expr: pl.Expr) -> bool:
     return "element()" in text or "field([" in text
 
 
-def _types(parts: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
+def _types_of(parts: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
     """Return the types of some expressions, computed at once."""
     with suppress(pl.exceptions.PolarsError):
         return list(
@@ -214,10 +215,10 @@ def _types(parts: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
             .collect_schema()
             .dtypes()
         )
-    return [_type(part, schema) for part in parts]
+    return [_type_of(part, schema) for part in parts]
 
 
-def _type(part: pl.Expr, schema: Schema) -> pl.DataType | None:
+def _type_of(part: pl.Expr, schema: Schema) -> pl.DataType | None:
     with suppress(pl.exceptions.PolarsError):
         return pl.LazyFrame(schema=schema).select(part.alias("")).collect_schema().dtypes()[0]
     return None
@@ -227,9 +228,9 @@ def _type_among(part: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> p
     """Return the type of a part that is computed over the elements or fields of something around it."""
     for base in around:
         for inner in (base.list.eval(part), base.arr.eval(part)):
-            if isinstance(dtype := _type(inner, schema), pl.List | pl.Array):
+            if isinstance(dtype := _type_of(inner, schema), pl.List | pl.Array):
                 return dtype.inner  # type: ignore[return-value] # a type, not a class
-        if (dtype := _type(base.struct.with_fields(part.alias("")).struct.field(""), schema)) is not None:
+        if (dtype := _type_of(base.struct.with_fields(part.alias("")).struct.field(""), schema)) is not None:
             return dtype
     return None
 
@@ -248,14 +249,14 @@ def _compared_time_kind(
     }
     if not mixed:
         return None
-    name = _function(part, parts[-1])
+    name = _function_name(part, parts[-1])
     if name is not None and name in _COMPARED_ARGUMENTS:
         return next((mixed[pair] for pair in _COMPARED_ARGUMENTS[name] if pair in mixed), None)
     is_met = name in _COMPARING_FUNCTIONS or _is_operator(part, parts[::-1]) or _is_of_sql(part)
     return next(iter(mixed.values())) if is_met else None
 
 
-def _function(part: pl.Expr, first: pl.Expr) -> str | None:
+def _function_name(part: pl.Expr, first: pl.Expr) -> str | None:
     """Return the name of the function that a part calls on its first input, as Polars writes it, or None."""
     text, prefix = str(part), f"{first}."
     return text.removeprefix(prefix).split("(", 1)[0] if text.startswith(prefix) else None

@@ -182,13 +182,13 @@ def _resolve_at(ctx: TableContext, at: int | str | datetime) -> Snapshot:
         msg = f"at= takes a snapshot id, a tag, an ISO time or a datetime, not {type(at).__name__}"
         raise TypeError(msg)
     if isinstance(at, int):
-        return snapshots.read(ctx, at)
+        return snapshots.read_snapshot(ctx, at)
     if isinstance(at, datetime):
         return _read_at_time(ctx, to_epoch_millis(ctx, at))
     if (tag := refs.find_tag(ctx, at)) is not None:
         return tag.snapshot
     if (number := parse_digits(at)) is not None:
-        return snapshots.read(ctx, number)
+        return snapshots.read_snapshot(ctx, number)
     return _read_at_time(ctx, to_epoch_millis(ctx, at))
 
 
@@ -204,12 +204,12 @@ def to_epoch_millis(ctx: TableContext, at: str | datetime) -> int:
         TagNotFound: the text is neither a tag nor a time.
     """
     try:
-        return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
+        return _datetime_to_millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
     except ValueError:
         raise refs.tag_not_found(ctx, str(at)) from None
 
 
-def _millis(time: datetime) -> int:
+def _datetime_to_millis(time: datetime) -> int:
     """Return a time in milliseconds since 1970; a naive one is local.
 
     At the ends of the calendar, where no zone is known, it is UTC.
@@ -235,7 +235,7 @@ def _read_from_options(ctx: TableContext, scan_options: dict[str, str], mode: st
     if "scan.version" in scan_options:
         return _resolve_version(ctx, scan_options["scan.version"])
     if "scan.snapshot-id" in scan_options:
-        return snapshots.read(ctx, read_int64_option(scan_options, "scan.snapshot-id"))
+        return snapshots.read_snapshot(ctx, read_int64_option(scan_options, "scan.snapshot-id"))
     if "scan.tag-name" in scan_options:
         return refs.read_tag(ctx, scan_options["scan.tag-name"]).snapshot
     if "scan.watermark" in scan_options:
@@ -251,7 +251,7 @@ def _resolve_version(ctx: TableContext, version: str) -> Snapshot:
     if version.startswith(_WATERMARK) and (watermark := parse_digits(version.removeprefix(_WATERMARK))) is not None:
         return snapshots.first_at_watermark(ctx, watermark)
     if (snapshot_id := parse_digits(version)) is not None:
-        return snapshots.read(ctx, snapshot_id)
+        return snapshots.read_snapshot(ctx, snapshot_id)
     raise refs.tag_not_found(ctx, version)
 
 
@@ -264,7 +264,7 @@ def find_latest_compacted(ctx: TableContext) -> Snapshot | None:
     if every is None and ctx.options.changelog_producer == "full-compaction":
         every = 1
     for number in sorted(snapshots.ids(ctx), reverse=True):
-        snapshot = snapshots.read(ctx, number)
+        snapshot = snapshots.read_snapshot(ctx, number)
         if snapshot.commit_kind == "COMPACT" and (
             every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0
         ):
@@ -283,7 +283,7 @@ def position_since_creation(ctx: TableContext, time_ms: int) -> Position:
     """
     earlier = snapshots.latest_change_at_or_before(ctx, time_ms - 1)
     if earlier is not None and earlier.id + 1 in (*snapshots.ids(ctx), *snapshots.changelog_ids(ctx)):
-        return Position(snapshot=snapshots.read(ctx, earlier.id + 1))
+        return Position(snapshot=snapshots.read_snapshot(ctx, earlier.id + 1))
     return Position(snapshot=snapshots.latest(ctx), created_since_ms=time_ms)
 
 
@@ -293,7 +293,7 @@ def read_timestamp_option(scan_options: Mapping[str, str]) -> int:
         return read_int64_option(scan_options, "scan.timestamp-millis")
     text = scan_options.get("scan.timestamp", "")
     try:
-        return _millis(datetime.fromisoformat(text))
+        return _datetime_to_millis(datetime.fromisoformat(text))
     except ValueError:
         msg = f"scan.timestamp is a time such as 2024-03-01 12:00:00, not {text!r}"
         raise InvalidOption(msg, key="scan.timestamp", value=text) from None
@@ -312,8 +312,8 @@ def read_int64_option(scan_options: Mapping[str, str], key: str) -> int:
 def schema_of(ctx: TableContext, position: Position) -> TableContext:
     """Return the context as of a position: with the schema of that time, or the newest."""
     if position.schema_id is None:
-        return ctx if schemas.newest_id(ctx) == ctx.schema.id else ctx.with_schema(schemas.latest(ctx))
-    return ctx if ctx.schema.id == position.schema_id else ctx.with_schema(schemas.read(ctx, position.schema_id))
+        return ctx if schemas.newest_id(ctx) == ctx.schema.id else ctx.with_schema(schemas.read_latest(ctx))
+    return ctx if ctx.schema.id == position.schema_id else ctx.with_schema(schemas.read_schema(ctx, position.schema_id))
 
 
 def context_at(ctx: TableContext, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:

@@ -227,28 +227,28 @@ def plan_state_jobs(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> I
         yield plan, replace(what, ctx=plan.ctx)
 
 
-def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
+def _plan_frames(spark: SparkSession, plan: Plan, job: ReadJob, rows: RowFilter) -> list[DataFrame]:
     """Return the frames of a plan: those that Spark reads itself, and one of tasks."""
-    frames, own = [], lazy_frames.fields_of_branch(plan, what.fields)
+    frames, own = [], lazy_frames.fields_of_branch(plan, job.fields)
     mask = (
         np.zeros(len(plan.raw_indices), bool)
-        if what.kind_column is not None
+        if job.kind_column is not None
         else native_parquet.native_read_mask(plan, own)
     )
     condition = (
-        native_parquet.to_spark_condition(rows.predicates, {field.name: field.type for field in what.fields})
+        native_parquet.to_spark_condition(rows.predicates, {field.name: field.type for field in job.fields})
         if rows.predicates and mask.any()
         else None
     )
     if rows.predicates and condition is None:
         mask[:] = False  # Spark cannot say it
     if mask.any():
-        frames += native_parquet.native_frames(spark, plan, mask, own, what.output_fields, condition)
+        frames += native_parquet.native_frames(spark, plan, mask, own, job.output_fields, condition)
     task_plan = replace(plan, raw_indices=plan.raw_indices[~mask])
     return [
         *frames,
         *run_read_tasks(
-            spark, spark_tasks.plan_tasks(plan, task_plan.raw_indices, session.slots(spark)), what, [task_plan]
+            spark, spark_tasks.plan_tasks(plan, task_plan.raw_indices, session.slots(spark)), job, [task_plan]
         ),
     ]
 
@@ -306,19 +306,17 @@ def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) 
     return read_fields([*before, *out])
 
 
-def run_read_tasks(
-    spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Sequence[Plan]
-) -> list[DataFrame]:
+def run_read_tasks(spark: SparkSession, tasks: Sequence[bytes], job: ReadJob, plans: Sequence[Plan]) -> list[DataFrame]:
     """Return the frame of the tasks of some plans, with its estimated size; no frame without tasks."""
     if not tasks:
         return []
-    size_bytes = sum(explain.estimate_plan(plan, what.output_fields).size_bytes for plan in plans)
+    size_bytes = sum(explain.estimate_plan(plan, job.output_fields).size_bytes for plan in plans)
     return [
         session.run(
             spark,
             tasks,
-            partial(spark_tasks.read_task_batches, what),
-            spark_schema(what.output_fields),
+            partial(spark_tasks.read_task_batches, job),
+            spark_schema(job.output_fields),
             size_bytes=size_bytes,
         )
     ]

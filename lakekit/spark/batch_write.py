@@ -70,7 +70,7 @@ _INLINE = 0x80
 _ZERO_WORD = "0" * 16
 
 
-def spark_task_number(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
+def spark_task_number(ctx: TableContext, parallelism: WriteParallelism, columns: Typed) -> Column | None:
     """Return the number of a row's task, computed by Spark itself; None where it cannot.
 
         task      (|hash of the partition| + bucket) % tasks                     as `write.router` has it
@@ -105,7 +105,7 @@ def spark_task_number(ctx: TableContext, cut: WriteParallelism, columns: Typed) 
         if partitions
         else sql.lit(abs(hashing.row_hash_code(binary_row.EMPTY_ROW)))
     )
-    return ((first + bucket) % cut.tasks).cast("int")
+    return ((first + bucket) % parallelism.tasks).cast("int")
 
 
 def _is_hashable(field: Field, columns: Typed) -> bool:

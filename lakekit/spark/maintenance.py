@@ -273,7 +273,7 @@ def analyze(
     Raises: as `t.analyze`, and what Spark raises where a task failed too often: then there is no such snapshot.
     """
     session.check(spark)
-    return analyzing.analyze(handle_of(table_or_path), columns, partial(_run_analyze_tasks, spark))
+    return analyzing.analyze_table(handle_of(table_or_path), columns, partial(_run_analyze_tasks, spark))
 
 
 def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
@@ -290,9 +290,9 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
     return parts
 
 
-def _analyze_task(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
+def _analyze_task(job: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
     data = BytesIO()
-    analyzing.summarize_frames(what.ctx, fields, spark_tasks.read_frames(what, task)).write_ipc_stream(
+    analyzing.summarize_frames(job.ctx, fields, spark_tasks.read_frames(job, task)).write_ipc_stream(
         data, compression="zstd"
     )
     yield data.getvalue()
@@ -417,7 +417,11 @@ def compact(
     tasks = (
         []
         if newest is None
-        else list(_tasks(job, current, dedicated_compaction.due_buckets(job, current, where), session.slots(spark)))
+        else list(
+            _encode_compaction_tasks(
+                job, current, dedicated_compaction.due_buckets(job, current, where), session.slots(spark)
+            )
+        )
     )
     sent = replace(
         job, ctx=replace(job.ctx, catalog_env=None)
@@ -462,7 +466,7 @@ def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Ite
         raise
 
 
-def _tasks(
+def _encode_compaction_tasks(
     job: CompactRequest, current: SnapshotBuckets, bucket_ids: Sequence[BucketId], slots: int
 ) -> Iterator[bytes]:
     """Yield the input of each task: buckets of that snapshot, and of append tables which part of how many."""
@@ -512,12 +516,12 @@ def _encode_task(snapshot_id: int, bucket_ids: Sequence[BucketId], part: tuple[i
     ).encode()
 
 
-def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
+def _compact_task(request: CompactRequest, task: bytes) -> Iterator[bytes]:
     """Yield the messages of a task. If compacting raises, no file of it is left."""
     decoded = json.loads(task)
-    current = SnapshotBuckets.at_snapshot(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
+    current = SnapshotBuckets.at_snapshot(request.ctx, snapshots.read_snapshot(request.ctx, decoded["snapshot"]))
     bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
     number, count = decoded["share"]
     return _yield_messages(
-        job.ctx, dedicated_compaction.compact_buckets(job, current, bucket_ids, shard=(number, count))
+        request.ctx, dedicated_compaction.compact_buckets(request, current, bucket_ids, shard=(number, count))
     )

@@ -94,7 +94,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     """Return a mask over `plan.raw`: the files that Spark may read for these columns."""
     ctx, count = plan.ctx, len(plan.raw_indices)
     mode = ctx.options.spark_read_native
-    if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
+    if not count or mode == "off" or not _may_open_files(ctx, mode) or not _names_differ(ctx):
         return np.zeros(count, bool)
     entries = plan.entries.take(plan.raw_indices)
     mask = ~np.asarray(pc.match_substring_regex(entries.column("file_name"), HIDDEN_NAME)) & np.asarray(
@@ -124,7 +124,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     return mask
 
 
-def _opens(ctx: TableContext, mode: str) -> bool:
+def _may_open_files(ctx: TableContext, mode: str) -> bool:
     """Return whether Spark may open the table's files: on a disk always, in a store only with the mode "on".
 
     Raises `Unsupported` for the mode "on" where only lakekit can open the files.
@@ -216,7 +216,7 @@ def _has_same_zone(field: Field, leaf: Any) -> bool:
     True if the leaf is no timestamp, or if the file marks it as UTC exactly where the column's type has a local time
     zone.
     """
-    zones = {part.root == "TIMESTAMP_LTZ" for part in _leaves(field.type) if part.root in TIMESTAMPS}
+    zones = {part.root == "TIMESTAMP_LTZ" for part in _iter_leaf_types(field.type) if part.root in TIMESTAMPS}
     if leaf.physical_type == "INT96":
         return False
     return leaf.logical_type.type != "TIMESTAMP" or zones == {
@@ -224,11 +224,11 @@ def _has_same_zone(field: Field, leaf: Any) -> bool:
     }
 
 
-def _leaves(t: DataType) -> Iterator[DataType]:
+def _iter_leaf_types(t: DataType) -> Iterator[DataType]:
     if not t.parts:
         yield t
     for part in t.parts:
-        yield from _leaves(part)
+        yield from _iter_leaf_types(part)
 
 
 # ---- frames ----------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def native_frames(
         for of_folders in (True, False):
             selected = paths[(schema_ids == schema_id) & (in_folders == of_folders)].tolist()
             if selected:
-                frame = _frame(spark, selected, lifted, plan.ctx if of_folders else None)
+                frame = _read_paths(spark, selected, lifted, plan.ctx if of_folders else None)
                 rows = frame if condition is None else frame.filter(condition)
                 names = [field.name for field in out]
                 frames_read.append(
@@ -266,7 +266,7 @@ def native_frames(
     return frames_read
 
 
-def _frame(
+def _read_paths(
     spark: SparkSession, paths: list[str], lifted: Sequence[ColumnMapping], table: TableContext | None
 ) -> DataFrame:
     file_fields = {lift.source.name: lift.source for lift in lifted if lift.source is not None}
@@ -278,7 +278,7 @@ def _frame(
     with _limit_listing_tasks(spark, len(paths)):
         frame = reader.schema(spark_schema(read_fields(tuple(file_fields.values())))).parquet(*paths)
     # a Column costs calls into the JVM, which a small read would notice; texts go there all at once
-    texts = [_text(lift) for lift in lifted]
+    texts = [_column_sql(lift) for lift in lifted]
     if table is None and texts == [quote_identifier(name) for name in file_fields]:
         return frame
     plain_texts = [text for text in texts if text is not None]
@@ -286,11 +286,11 @@ def _frame(
         return frame.selectExpr(*plain_texts)
     out = read_fields([lift.target for lift in lifted])
     return frame.select(
-        *(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True))
+        *(sql.expr(text) if text is not None else _null_column(field) for text, field in zip(texts, out, strict=True))
     )
 
 
-def _text(lift: ColumnMapping) -> str | None:
+def _column_sql(lift: ColumnMapping) -> str | None:
     """Return a column as Spark SQL; None for a null of a nested type, because SQL may not accept its field names."""
     name = quote_identifier(lift.target.name)
     if lift.source is None:
@@ -303,7 +303,7 @@ def _text(lift: ColumnMapping) -> str | None:
     return column if lift.source.name == lift.target.name else f"{column} AS {name}"
 
 
-def _nulls(field: Field) -> Column:
+def _null_column(field: Field) -> Column:
     return sql.lit(None).cast(spark_type(field.type)).alias(field.name)
 
 
@@ -392,17 +392,17 @@ def _to_column(predicate: Predicate | None, types: Mapping[str, DataType]) -> Co
         case Or(parts):
             return reduce(or_, [_to_column(part, types) for part in parts], sql.lit(False))
         case Leaf(name, op, literals) if name in types:
-            return _leaf(sql.col(quote_identifier(name)), op, literals, types[name])
+            return _compare_column(sql.col(quote_identifier(name)), op, literals, types[name])
     raise _DifferentEvaluation
 
 
-def _leaf(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
+def _compare_column(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
     match op:
         case "is null":
             return column.isNull()
         case "is not null":
             return column.isNotNull()
-    values = [_literal(value, t) for value in literals]
+    values = [_literal_column(value, t) for value in literals]
     match op:
         case "in":
             return column.isin(*values) if values else sql.lit(False)
@@ -413,7 +413,7 @@ def _leaf(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Co
     raise _DifferentEvaluation
 
 
-def _literal(value: object, t: DataType) -> Column:
+def _literal_column(value: object, t: DataType) -> Column:
     match value:
         case bool() if t.root == "BOOLEAN":
             return sql.lit(value)
@@ -426,11 +426,11 @@ def _literal(value: object, t: DataType) -> Column:
         case date() if not isinstance(value, datetime) and t.root == "DATE":
             return sql.expr(f"date'{value.isoformat()}'")
         case Instant() if t.root in TIMESTAMPS and (t.precision or 0) <= 6 and not value.nanos % 1000:
-            return _instant(value, t)
+            return _timestamp_column(value, t)
     raise _DifferentEvaluation
 
 
-def _instant(value: Instant, t: DataType) -> Column:
+def _timestamp_column(value: Instant, t: DataType) -> Column:
     micros = value.millis * 1000 + value.nanos // 1000
     if t.root == "TIMESTAMP_LTZ":
         return sql.timestamp_micros(sql.lit(micros))

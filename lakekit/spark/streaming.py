@@ -187,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan_state(self, number: int) -> list[StreamPartition]:
         ctx = self.stream.ctx
-        snapshot = snapshots.read(ctx, number)
+        snapshot = snapshots.read_snapshot(ctx, number)
         created = (
             ctx.options.scan_file_creation_time_millis if ctx.options.scan_mode == "from-file-creation-time" else None
         )
@@ -282,7 +282,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Iterator[pa.RecordBatch]:
         """Yield what an overwrite removed and added, which is one task."""
         stream: StreamCursor = replace(self.stream, ctx=ctx)
-        batch = stream.read_batch(snapshots.read(ctx, part.snapshot_id))
+        batch = stream.read_batch(snapshots.read_snapshot(ctx, part.snapshot_id))
         if batch is None:
             return
         kind = pl.col(ROW_KIND)

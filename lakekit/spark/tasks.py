@@ -98,15 +98,19 @@ class ReadTask:
 
 def encode_task(task: ReadTask) -> bytes:
     """Return the bytes of a task."""
-    out = [MAGIC, bytes([VERSION]), _i32(task.slice), _i32(task.slices), _i32(len(task.pieces))]
+    out = [MAGIC, bytes([VERSION]), _encode_i32(task.slice), _encode_i32(task.slices), _encode_i32(len(task.pieces))]
     for piece in task.pieces:
         data = split_bytes.encode_split(piece.split)
-        out += [bytes([_IN_ORDER * piece.is_in_sequence | _BEFORE * piece.is_before_state]), _i32(len(data)), data]
+        out += [
+            bytes([_IN_ORDER * piece.is_in_sequence | _BEFORE * piece.is_before_state]),
+            _encode_i32(len(data)),
+            data,
+        ]
     body = b"".join(out)
     return body + crc32(body).to_bytes(4, "big")
 
 
-def _i32(number: int) -> bytes:
+def _encode_i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 

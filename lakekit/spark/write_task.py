@@ -189,7 +189,7 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     else:
         answer = [_encode_answer(message) for message in messages]
     finally:
-        writers.drop()
+        writers.abort()
     yield from yield_answers(job.ctx, answer)
 
 
@@ -256,10 +256,10 @@ def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _encode_answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
+def _encode_answer(message: CommitMessage | None = None, *, error: LakekitError | None = None) -> pa.RecordBatch:
     data = None if message is None else message.to_bytes()
     return pa.record_batch(
-        [pa.array([data], pa.binary()), pa.array([None if wrong is None else _failure_to_json(wrong)], pa.string())],
+        [pa.array([data], pa.binary()), pa.array([None if error is None else _failure_to_json(error)], pa.string())],
         schema=_RESULT_SCHEMA,
     )
 
@@ -269,9 +269,9 @@ def encode_messages(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
     return [_encode_answer(message) for message in messages]
 
 
-def encode_failure(wrong: LakekitError) -> list[pa.RecordBatch]:
+def encode_failure(error: LakekitError) -> list[pa.RecordBatch]:
     """Return an error as the answer of a task."""
-    return [_encode_answer(wrong=wrong)]
+    return [_encode_answer(error=error)]
 
 
 def _decode_messages(batch: pa.RecordBatch) -> list[CommitMessage]:
@@ -280,10 +280,10 @@ def _decode_messages(batch: pa.RecordBatch) -> list[CommitMessage]:
     ]  # scalar: one a bucket
 
 
-def _failure_to_json(wrong: LakekitError) -> str:
-    name = next(base.__name__ for base in type(wrong).__mro__ if hasattr(errors, base.__name__))
+def _failure_to_json(error: LakekitError) -> str:
+    name = next(base.__name__ for base in type(error).__mro__ if hasattr(errors, base.__name__))
     return json.dumps(
-        {"error": name, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}},
+        {"error": name, "message": error.message, "fields": {name: getattr(error, name) for name in error.names}},
         default=str,
     )
 

@@ -96,7 +96,8 @@ _SYNCED_AT_ONCE = 64
 class DeferredSync(LocalStorage):
     """The local disk for one writer's commits: small files are synced together when a commit is created.
 
-    A file appears under its name at once. It is durable when `put_if_absent` has created a file, or `settle` returned:
+    A file appears under its name at once. It is durable when `put_if_absent` has created a file, or `sync_pending`
+    returned:
     both sync all pending files and their directories first. Until then nothing durable may refer to it. A file that
     could not be synced is never taken for durable again: its writer deletes it.
     """
@@ -125,7 +126,7 @@ class DeferredSync(LocalStorage):
             object.__setattr__(other, name, getattr(self, name))
         return other
 
-    def settle(self) -> None:
+    def sync_pending(self) -> None:
         """Return when every file written so far is durable. Raises `StorageFailed`."""
         self._settle(None)
 
@@ -133,7 +134,7 @@ class DeferredSync(LocalStorage):
         for path, data in files:
             self._pending_paths[path] = None
             try:
-                directory, _, file = self._new(path, create_file, is_temporary=False)
+                directory, _, file = self._create_new(path, create_file, is_temporary=False)
                 directory.close()
                 with file:
                     write_all(file, data)
@@ -204,7 +205,7 @@ def defer_sync(storage: Storage) -> Storage:
 def sync_all(storage: Storage) -> None:
     """Return when everything written through `defer_sync` is durable. Raises `StorageFailed`."""
     if isinstance(storage, DeferredSync):
-        storage.settle()
+        storage.sync_pending()
 
 
 def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:

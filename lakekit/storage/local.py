@@ -228,19 +228,19 @@ class LocalStorage:
             raise make_storage_failure(path, wrong) from wrong
 
     def put(self, path: str, data: bytes) -> None:
-        with self._temporary(path, data) as temporary:
-            temporary.take()
+        with self._temporary_file(path, data) as temporary:
+            temporary.rename_into_place()
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        with self._temporary(path, data, stays_open=True) as temporary:
+        with self._temporary_file(path, data, stays_open=True) as temporary:
             self._settle(temporary)
             directory = temporary.directory
             try:
-                temporary.link()  # no other call is atomic and refuses to overwrite
+                temporary.link_into_place()  # no other call is atomic and refuses to overwrite
             except OSError as wrong:
-                if not self._whose(path, data, wrong):
+                if not self._is_own_file(path, data, wrong):
                     return False
-            temporary.drop()
+            temporary.delete()
             try:
                 directory.sync()
             except OSError as wrong:
@@ -250,30 +250,30 @@ class LocalStorage:
                 ) from wrong
         return True
 
-    def _whose(self, path: str, data: bytes, why: OSError) -> bool:
+    def _is_own_file(self, path: str, data: bytes, error: OSError) -> bool:
         """Return whether the file that exists after `link` refused is ours, from a repeated attempt."""
-        if why.errno in _NO_LINKS:
+        if error.errno in _NO_LINKS:
             raise Unsupported(
-                f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely "
+                f"the file system of {path} has no hard links ({error.strerror}); nothing else creates a file safely "
                 "there",
                 feature="storage.hard-links",
-            ) from why
-        if why.errno in _CERTAIN_ERRNOS:
-            raise make_storage_failure(path, why) from why
+            ) from error
+        if error.errno in _CERTAIN_ERRNOS:
+            raise make_storage_failure(path, error) from error
         try:
             return self.read(path) == data
         except OutsideRoot:
             return False  # a link that was there before: no file of ours is one
         except StorageFailed as unreadable:
             raise CommitStateUnknown(
-                f"{path} could not be created ({why.strerror}) and cannot be read. Look before trying again"
+                f"{path} could not be created ({error.strerror}) and cannot be read. Look before trying again"
             ) from unreadable
 
     @contextmanager
     def open_write(self, path: str) -> Iterator[BinaryIO]:
         temporary, number, is_done = "", -1, False
         try:
-            directory, temporary, temporary_file = self._new(path, open_early_file)
+            directory, temporary, temporary_file = self._create_new(path, open_early_file)
             directory.close()  # a writer of many files would keep as many directories open
             with io.BufferedWriter(temporary_file) as file:
                 yield file
@@ -290,9 +290,9 @@ class LocalStorage:
             raise make_storage_failure(path, wrong) from wrong
         finally:
             if not is_done and temporary:
-                self._withdraw(path, temporary, number)
+                self._delete_unfinished(path, temporary, number)
 
-    def _withdraw(self, path: str, temporary: str, number: int) -> None:
+    def _delete_unfinished(self, path: str, temporary: str, number: int) -> None:
         """Delete what `open_write` made: the temporary file, and the file itself if it has that inode number.
 
         The file is there then, and not durable.
@@ -306,11 +306,11 @@ class LocalStorage:
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write several whole files, all synced before the first gets its name: see `storage.atomic_write`."""
         with ExitStack() as stack:
-            written = [stack.enter_context(self._temporary(path, data, stays_open=True)) for path, data in files]
+            written = [stack.enter_context(self._temporary_file(path, data, stays_open=True)) for path, data in files]
             try:
                 confinement.sync_files([temporary.file for temporary in written])
                 for temporary in written:
-                    temporary.take()
+                    temporary.rename_into_place()
                 for temporary in {
                     written_file.path.rpartition("/")[0]: written_file for written_file in written
                 }.values():
@@ -419,10 +419,10 @@ class LocalStorage:
             confinement.sync_files([claimed.file])
 
     @contextmanager
-    def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[TemporaryFile]:
+    def _temporary_file(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[TemporaryFile]:
         """Yield a file beside `path` with that content; it is deleted at the end unless it was taken."""
         try:
-            directory, name, file = self._new(path, create_file)
+            directory, name, file = self._create_new(path, create_file)
             with closing(directory):
                 temporary = TemporaryFile(name, path, file, directory)
                 try:
@@ -434,11 +434,11 @@ class LocalStorage:
                         yield temporary
                 finally:
                     if not temporary.is_taken:
-                        temporary.drop()
+                        temporary.delete()
         except (OSError, ValueError) as wrong:
             raise make_storage_failure(path, wrong) from wrong
 
-    def _new(
+    def _create_new(
         self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True
     ) -> tuple[ParentDirectory, str, F]:
         """Create a file beside `path`, or there.

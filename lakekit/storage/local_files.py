@@ -40,18 +40,18 @@ class TemporaryFile:
     directory: ParentDirectory
     is_taken: bool = False
 
-    def take(self) -> None:
+    def rename_into_place(self) -> None:
         """Give the file its final name, replacing an existing file."""
         descriptor = self.directory.handle
         os.replace(self.name, self.directory.name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         self.is_taken = True
 
-    def link(self) -> None:
+    def link_into_place(self) -> None:
         """Give the file its final name too, if that is free."""
         descriptor = self.directory.handle
         os.link(self.name, self.directory.name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         """Delete the temporary name, if possible."""
         with suppress(OSError, ValueError):
             os.unlink(self.name, dir_fd=self.directory.handle)

@@ -147,7 +147,7 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
 
     Raises `InvalidOption` for a broken URL, unknown or contradictory options, and values that obstore refuses.
     """
-    scheme, authority, key = _parts(location)
+    scheme, authority, key = _split_url(location)
     user_options = FrozenDict(
         {
             key: object_store_options.wrap_value(key, value)
@@ -158,7 +158,7 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
     parsed = object_store_options.read_store_options(scheme, user_options)
     scheme_name = SCHEME_ALIASES.get(scheme, scheme)
     root = f"{scheme_name}://{authority}"
-    _connect(root, parsed)
+    _open_bucket(root, parsed)
     return ObjectStorage(root, parsed, scheme, user_options), f"{root}/{key}".rstrip("/")
 
 
@@ -177,10 +177,10 @@ class ObjectStorage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # without options of the environment: another process reads its own
-        return _reopen, (self.root, self.scheme, self.user_options)
+        return _unpickle, (self.root, self.scheme, self.user_options)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        store, key = self._at(path)
+        store, key = self._locate(path)
         if length is not None and length <= 0:
             self.size(path)
             return b""
@@ -204,7 +204,7 @@ class ObjectStorage:
             return result.bytes().to_bytes()
 
         try:
-            return self._ask_again(path, get)
+            return self._send_repeatable(path, get)
         except StorageFailed as wrong:
             failed = wrong
         if (offset or length is not None) and _may_be_range(failed) and self.size(path) <= offset:
@@ -212,9 +212,9 @@ class ObjectStorage:
         raise failed
 
     def stat(self, path: str) -> Stat | None:
-        store, key = self._at(path)
+        store, key = self._locate(path)
         head = self._head(path) if key else None
-        if head is None and self._ask_again(path, lambda: next(iter(obstore.list(store, key or None)), None)):
+        if head is None and self._send_repeatable(path, lambda: next(iter(obstore.list(store, key or None)), None)):
             return Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True)
         return head
 
@@ -228,12 +228,12 @@ class ObjectStorage:
         return self.stat(path) is not None
 
     def list(self, directory: str) -> list[Stat]:
-        store, key = self._at(directory)
-        listed = self._ask_again(directory, lambda: obstore.list_with_delimiter(store, key or None))
+        store, key = self._locate(directory)
+        listed = self._send_repeatable(directory, lambda: obstore.list_with_delimiter(store, key or None))
         inside, base = (f"{key}/" if key else ""), directory.rstrip("/")
         # a marker of the directory itself is spelled as the directory
         files = [
-            _stat(f"{base}/{item['path'].removeprefix(inside)}", item)
+            _to_stat(f"{base}/{item['path'].removeprefix(inside)}", item)
             for item in listed["objects"]
             if item["path"].startswith(inside) and item["path"] != key
         ]
@@ -244,40 +244,40 @@ class ObjectStorage:
         )
 
     def put(self, path: str, data: bytes) -> None:
-        store, key = self._at(path)
-        self._ask(
+        store, key = self._locate(path)
+        self._send_request(
             path, lambda: obstore.put(store, key, bytes(data), mode="overwrite", chunk_size=PART_BYTES), writes=True
         )
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         check_conditional_put(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
-        is_acknowledged, lost = self._claim(path, bytes(data))
+        is_acknowledged, lost = self._create_exclusive(path, bytes(data))
         return is_acknowledged or self._settle(path, data, lost)
 
-    def _claim(self, path: str, data: bytes) -> tuple[bool, StorageFailed | None]:
+    def _create_exclusive(self, path: str, data: bytes) -> tuple[bool, StorageFailed | None]:
         """Create a file exclusively.
 
         Return whether the store acknowledged it, and the error of an attempt with unknown outcome. A lost request is
         repeated with the same bytes, as often as any other request, unless the file exists by now. Raises
         `ClaimRefused` if the store says that nothing was done.
         """
-        budget, lost = self._budget(), None
+        budget, lost = self._new_budget(), None
         while True:
-            store, key = self._at(path)
+            store, key = self._locate(path)
             try:
                 obstore.put(store, key, data, mode="create", use_multipart=False)
             except BaseException as raised:  # noqa: BLE001 - a panic of a foreign library is no Exception
                 wrong = _check_foreign(raised)
             else:
                 return True, None
-            failed = self._failed(path, wrong, writes=True)
+            failed = self._translate_failure(path, wrong, writes=True)
             if object_store_requests.retry_count(wrong) > 0 or (
                 object_store_requests.is_transient(wrong) and not isinstance(wrong, _EXISTS)
             ):
                 lost = failed  # a try of which nobody knows the outcome
             if isinstance(wrong, _EXISTS) and (object_store_requests.status_of(wrong) != 409 or self._is_there(path)):
                 return False, lost
-            is_last = not budget.spend(wrong)  # of 409 too: another claim is under way, and may fail
+            is_last = not budget.wait_for_retry(wrong)  # of 409 too: another claim is under way, and may fail
             if is_last and lost is None:
                 raise ClaimRefused(failed.message, path=path)
             if is_last or (lost is not None and self._is_there(path)):
@@ -312,32 +312,34 @@ class ObjectStorage:
 
         Its answer may be about its own file then.
         """
-        is_acknowledged, lost = self._claim(path, data)
+        is_acknowledged, lost = self._create_exclusive(path, data)
         return True if is_acknowledged else None if lost is not None else False
 
     @contextmanager
     def open_write(self, path: str) -> Iterator[BinaryIO]:
-        store, key = self._at(path)
-        file = self._ask(
+        store, key = self._locate(path)
+        file = self._send_request(
             path,
             lambda: obstore.open_writer(store, key, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE).__enter__(),
             writes=True,
         )
         try:
-            yield cast("BinaryIO", _Sink(lambda data: self._ask(path, lambda: file.write(data), writes=True)))
+            yield cast("BinaryIO", _Sink(lambda data: self._send_request(path, lambda: file.write(data), writes=True)))
         except BaseException as why:
             with suppress(*_FOREIGN_FAILURES):
                 file.__exit__(type(why), why, why.__traceback__)  # which takes back the parts that are there
             raise
-        self._ask(path, lambda: file.__exit__(None, None, None), writes=True)
+        self._send_request(path, lambda: file.__exit__(None, None, None), writes=True)
 
     def delete(self, paths: Iterable[str]) -> None:
         by_store: dict[str, list[str]] = {}
         for path in paths:
             by_store.setdefault(self._root_of(path), []).append(path)
         for siblings in by_store.values():
-            self._ask_again(
-                siblings[0], partial(_delete, self._at(siblings[0])[0], [_key(path) for path in siblings]), writes=True
+            self._send_repeatable(
+                siblings[0],
+                partial(_delete_keys, self._locate(siblings[0])[0], [_object_key(path) for path in siblings]),
+                writes=True,
             )
 
     def remove_directories(self, paths: Iterable[str]) -> None:
@@ -347,7 +349,7 @@ class ObjectStorage:
         root = self._root_of(path)
         if self.options.signs_urls or (self.options.by_host and root != self.root):
             return None
-        return f"{_client_url(root)}/{_key(path)}"
+        return f"{_client_url(root)}/{_object_key(path)}"
 
     def polars_options(self) -> dict[str, Any]:
         current = self._current_options()
@@ -378,9 +380,9 @@ class ObjectStorage:
             raise StorageFailed(f"{path[:200]!a} is no place in {self.root}", path=path)
         return f"{SCHEME_ALIASES.get(scheme, scheme)}://{after_scheme.partition('/')[0]}"
 
-    def _at(self, path: str) -> tuple[ObjectStore, str]:
+    def _locate(self, path: str) -> tuple[ObjectStore, str]:
         """Return the store of a path, and its key there."""
-        return _connect(self._root_of(path), self._current_options()), _key(path)
+        return _open_bucket(self._root_of(path), self._current_options()), _object_key(path)
 
     def _current_options(self) -> StoreOptions:
         """Return the options with current credentials."""
@@ -388,7 +390,7 @@ class ObjectStorage:
             self.options, object_store_options.read_store_options(self.scheme, self.user_options)
         )
 
-    def _budget(self) -> object_store_requests.RetryBudget:
+    def _new_budget(self) -> object_store_requests.RetryBudget:
         return object_store_requests.RetryBudget(
             attempts_left=self.options.max_retries,
             first_wait=FIRST_WAIT,
@@ -397,20 +399,20 @@ class ObjectStorage:
         )
 
     def _head(self, path: str) -> Stat | None:
-        store, key = self._at(path)
+        store, key = self._locate(path)
 
         def head() -> Stat | None:
             try:
-                return _stat(path, obstore.head(store, key))
+                return _to_stat(path, obstore.head(store, key))
             except FileNotFoundError:
                 return None
 
-        return self._ask(path, head)
+        return self._send_request(path, head)
 
     def _in_parts(self, path: str, start: int, end: int) -> bytes:
-        store, key = self._at(path)
+        store, key = self._locate(path)
         starts = range(start, end, PART_BYTES)
-        parts = self._ask(
+        parts = self._send_request(
             path,
             lambda: parallel_map(
                 lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True
@@ -418,27 +420,27 @@ class ObjectStorage:
         )
         return b"".join(part.to_bytes() for part in parts)
 
-    def _ask(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
+    def _send_request(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
         try:
             return request()
         except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
-            failed = self._failed(path, _check_foreign(wrong), writes=writes)
+            failed = self._translate_failure(path, _check_foreign(wrong), writes=writes)
         raise failed  # outside of the block, so that what obstore said does not hang on the error
 
-    def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
+    def _send_repeatable(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
         """Send a request that may be repeated; it is repeated if it is lost."""
-        return self._ask(
+        return self._send_request(
             path,
-            lambda: object_store_requests.repeat_request(request, self._budget(), _FOREIGN_FAILURES),
+            lambda: object_store_requests.repeat_request(request, self._new_budget(), _FOREIGN_FAILURES),
             writes=writes,
         )
 
-    def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
+    def _translate_failure(self, path: str, error: BaseException, *, writes: bool = False) -> StorageFailed:
         """Return the error for a refusal: status, own code, what to do; no URL query, header or secret."""
-        if isinstance(wrong, StorageFailed):
-            return wrong
-        text = str(wrong)
-        if isinstance(wrong, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
+        if isinstance(error, StorageFailed):
+            return error
+        text = str(error)
+        if isinstance(error, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
             return FileMissing(f"{path} does not exist", path=path)
         path_text = path if path.isprintable() else ascii(path)
         return StorageFailed(
@@ -474,19 +476,19 @@ def _may_be_range(failed: StorageFailed) -> bool:
     return not isinstance(failed, FileMissing) and (not is_answer or "the store answers 416" in failed.message)
 
 
-def _reopen(root: str, scheme: str, user_options: FrozenDict[str, Any]) -> ObjectStorage:
+def _unpickle(root: str, scheme: str, user_options: FrozenDict[str, Any]) -> ObjectStorage:
     return ObjectStorage(root, object_store_options.read_store_options(scheme, user_options), scheme, user_options)
 
 
-def _check_foreign(wrong: BaseException) -> BaseException:
+def _check_foreign(error: BaseException) -> BaseException:
     """Return an error of obstore, or a panic of Rust; raise anything else."""
-    if isinstance(wrong, _FOREIGN_FAILURES) or type(wrong).__name__ == "PanicException":
-        return wrong
-    raise wrong
+    if isinstance(error, _FOREIGN_FAILURES) or type(error).__name__ == "PanicException":
+        return error
+    raise error
 
 
 @lru_cache(maxsize=64)
-def _connect(root: str, options: StoreOptions) -> ObjectStore:
+def _open_bucket(root: str, options: StoreOptions) -> ObjectStore:
     """Return the store of a bucket, one for equal options."""
     bucket = root.partition("://")[2]
     config, client = options.for_store(bucket)
@@ -509,7 +511,7 @@ def _connect(root: str, options: StoreOptions) -> ObjectStore:
     raise InvalidOption(f"{root}: these storage options open no store: {text}", key="storage_options", value=None)
 
 
-def _parts(location: str) -> tuple[str, str, str]:
+def _split_url(location: str) -> tuple[str, str, str]:
     """Return scheme, bucket and key of a URL, the key without doubled slashes. Raises `InvalidOption`."""
     matched = _URL.fullmatch(location)
     assert matched is not None
@@ -535,11 +537,11 @@ def _client_url(root: str) -> str:
     return "s3" + root.removeprefix("oss") if root.startswith("oss://") else root
 
 
-def _key(path: str) -> str:
+def _object_key(path: str) -> str:
     return path.partition("://")[2].partition("/")[2].strip("/")
 
 
-def _delete(store: ObjectStore, keys: list[str]) -> None:
+def _delete_keys(store: ObjectStore, keys: list[str]) -> None:
     """Delete keys. Some stores refuse to delete missing ones, and may have stopped there."""
     try:
         obstore.delete(store, keys)
@@ -549,7 +551,7 @@ def _delete(store: ObjectStore, keys: list[str]) -> None:
                 obstore.delete(store, key)
 
 
-def _stat(path: str, metadata: Mapping[str, Any]) -> Stat:
+def _to_stat(path: str, metadata: Mapping[str, Any]) -> Stat:
     modified_ms = int(metadata["last_modified"].timestamp() * 1000)
     tag = metadata.get("e_tag") or metadata.get("version") or f"{modified_ms}-{metadata['size']}"
     return Stat(path=path, size_bytes=metadata["size"], modified_ms=modified_ms, tag=tag)

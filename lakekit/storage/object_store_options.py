@@ -188,8 +188,8 @@ class StoreOptions:
 
     def for_store(self, bucket: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return `config` and `client` of a bucket in plain text, an endpoint by host with the bucket's name."""
-        config = {key: _reveal(value) for key, value in self.config.items()}
-        client = {key: _reveal(value) for key, value in self.client.items()}
+        config = {key: _reveal_value(value) for key, value in self.config.items()}
+        client = {key: _reveal_value(value) for key, value in self.client.items()}
         endpoint = config.get("aws_endpoint_url")
         if self.path_style is not None:
             config["aws_virtual_hosted_style_request"] = "false" if self.path_style else "true"
@@ -201,7 +201,7 @@ class StoreOptions:
     def s3_provider(self) -> Callable[[], dict[str, Any]]:
         """Return the keys as a function for obstore, so that it adds nothing of the environment."""
         credentials = {
-            name.removeprefix("aws_"): _reveal(value)
+            name.removeprefix("aws_"): _reveal_value(value)
             for name, value in self.config.items()
             if name in _CREDENTIALS["s3"]
         }
@@ -220,7 +220,7 @@ class StoreOptions:
             return function
         if not self.stands_alone:
             return None
-        credentials = {name: _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        credentials = {name: _reveal_value(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
         return lambda: (credentials, None)
 
     @property
@@ -285,7 +285,7 @@ def parse_store_options(
     kind = SCHEMES[scheme]
     options, given_keys = _given_options(kind, user_options)
     function, profile = user_options.get("credential_provider"), options.pop("aws_profile", None)
-    source = None if function in (None, "auto") else _source(function)
+    source = None if function in (None, "auto") else _credential_source(function)
     own = [name for name in _CREDENTIALS[kind] if name in options]
     if own and (profile is not None or source is not None):
         other = "aws_profile" if profile is not None else "credential_provider"
@@ -298,14 +298,18 @@ def parse_store_options(
     )
     profile_name = profile if profile is not None else named.pop("aws_profile", None)
     if own or source is not None or profile is not None:
-        named = {name: text for name, text in named.items() if name not in _CREDENTIALS[kind] or _completes(name, own)}
+        named = {
+            name: text
+            for name, text in named.items()
+            if name not in _CREDENTIALS[kind] or _completes_credentials(name, own)
+        }
     if kind == "s3" and source is None:
         source = _add_profile(profile_name, options, named, files, variables, is_given=profile is not None)
     for name, text in named.items():
         options.setdefault(name, text)
         given_keys.setdefault(name, f"{name} of the environment")
     return replace(
-        _resolve(scheme, options, given_keys),
+        _resolve_defaults(scheme, options, given_keys),
         source=source,
         variables=FrozenDict(
             {name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}
@@ -342,7 +346,7 @@ def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptio
     )
     if current.source is None:
         return renewed
-    credentials = {_name(options.kind, key): text for key, text in current.source.read().items()}
+    credentials = {_internal_name(options.kind, key): text for key, text in current.source.read().items()}
     location_options = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
     return replace(
         renewed,
@@ -353,7 +357,7 @@ def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptio
     )
 
 
-def _completes(name: str, own: list[str]) -> bool:
+def _completes_credentials(name: str, own: list[str]) -> bool:
     """Return whether an option of the environment completes credentials of which a part was given."""
     return (
         name in ("aws_access_key_id", "aws_secret_access_key")
@@ -388,7 +392,7 @@ def _add_profile(
     return source
 
 
-def _source(function: Any) -> CredentialSource:
+def _credential_source(function: Any) -> CredentialSource:
     if not callable(function):
         expected = "a function without arguments, as pl.CredentialProviderAWS(…)"
         raise InvalidOption(
@@ -409,10 +413,10 @@ def _given_options(kind: str, user_options: Mapping[str, Any]) -> tuple[dict[str
     for key, value in user_options.items():
         if value is None or key == "credential_provider":
             continue
-        name, text = _name(kind, key), _text(key, value)
+        name, text = _internal_name(kind, key), _to_text(key, value)
         if name == "path_style":
-            text = "true" if _boolean(key, text) else "false"
-        text = _endpoint(key, text) if name == _ENDPOINTS[kind] else text
+            text = "true" if _parse_boolean(key, text) else "false"
+        text = _normalize_endpoint(key, text) if name == _ENDPOINTS[kind] else text
         if options.setdefault(name, text) != text:
             raise InvalidOption(
                 f"storage options {given_keys[name]} and {key} are the same option, with different values; give one",
@@ -423,13 +427,15 @@ def _given_options(kind: str, user_options: Mapping[str, Any]) -> tuple[dict[str
     return options, given_keys
 
 
-def _resolve(scheme: str, options: dict[str, str], given_keys: Mapping[str, str]) -> StoreOptions:
+def _resolve_defaults(scheme: str, options: dict[str, str], given_keys: Mapping[str, str]) -> StoreOptions:
     """Return the options of a store with defaults that depend on other options."""
     kind = SCHEMES[scheme]
     endpoint = options.get(_ENDPOINTS[kind])
     if endpoint is not None:
-        endpoint = options[_ENDPOINTS[kind]] = _endpoint(given_keys.get(_ENDPOINTS[kind], "endpoint"), endpoint)
-    path_style = _boolean(given_keys.get("path_style", ""), options.pop("path_style", None))
+        endpoint = options[_ENDPOINTS[kind]] = _normalize_endpoint(
+            given_keys.get(_ENDPOINTS[kind], "endpoint"), endpoint
+        )
+    path_style = _parse_boolean(given_keys.get("path_style", ""), options.pop("path_style", None))
     is_address = endpoint is not None and _is_address(endpoint)
     if path_style is None and scheme == "oss" and endpoint is not None:
         path_style = is_address  # OSS refuses the other way; before an IP address no name of a bucket can stand
@@ -456,7 +462,7 @@ def _resolve(scheme: str, options: dict[str, str], given_keys: Mapping[str, str]
     )
 
 
-def _name(kind: str, key: str) -> str:
+def _internal_name(kind: str, key: str) -> str:
     """Return the internal name of an option."""
     low = key.lower()
     if low in _CLIENT or low == "max_retries":
@@ -481,7 +487,7 @@ def _raise_unknown(key: str, valid_names: str) -> str:
     raise InvalidOption(f"no storage option is called {key[:100]!a}; there are {valid_names}", key=key, value=None)
 
 
-def _text(key: str, value: Any) -> str:
+def _to_text(key: str, value: Any) -> str:
     if isinstance(value, Secret):
         return value.reveal()
     if isinstance(value, bool):
@@ -495,7 +501,7 @@ def _text(key: str, value: Any) -> str:
     )
 
 
-def _endpoint(key: str, text: str) -> str:
+def _normalize_endpoint(key: str, text: str) -> str:
     """Return an endpoint with its scheme, or https. Raises `InvalidOption` if it is no URL of a host."""
     url = (text if "://" in text else f"https://{text}").rstrip("/")
     try:
@@ -525,7 +531,7 @@ def _is_address(endpoint: str) -> bool:
     return True
 
 
-def _boolean(key: str, text: str | None) -> bool | None:
+def _parse_boolean(key: str, text: str | None) -> bool | None:
     if text is None or text.lower() in _TRUE | _FALSE:
         return None if text is None else text.lower() in _TRUE
     raise InvalidOption(f"storage option {key} is true or false, found {text[:40]!r}", key=key, value=text)
@@ -540,5 +546,5 @@ def _wrap_secret(key: str, text: str) -> str | Secret:
     return Secret(text) if is_secret(key) else text
 
 
-def _reveal(value: str | Secret) -> str:
+def _reveal_value(value: str | Secret) -> str:
     return value.reveal() if isinstance(value, Secret) else value

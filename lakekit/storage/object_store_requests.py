@@ -41,25 +41,25 @@ _LOST_CONNECTION = re.compile(
 """What a client says where a request or its answer got lost on the way."""
 
 
-def status_of(wrong: BaseException) -> int | None:
+def status_of(error: BaseException) -> int | None:
     """Return the status that a store answered with; None if no answer came."""
-    matched = _STATUS_CODE.search(str(wrong))
+    matched = _STATUS_CODE.search(str(error))
     return int(matched.group(1)) if matched is not None else None
 
 
-def retry_count(wrong: BaseException) -> int:
+def retry_count(error: BaseException) -> int:
     """Return how often the client repeated a request before it gave up."""
-    matched = _RETRIES.search(str(wrong))
+    matched = _RETRIES.search(str(error))
     return int(matched.group(1)) if matched is not None else 0
 
 
-def is_transient(wrong: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether another try may go well: the answer was lost, or says so itself."""
-    status = status_of(wrong)
+    status = status_of(error)
     return (
         (status >= 500 or status in _PASSING_STATUS)
         if status is not None
-        else _LOST_CONNECTION.search(str(wrong)) is not None
+        else _LOST_CONNECTION.search(str(error)) is not None
     )
 
 
@@ -74,16 +74,16 @@ class RetryBudget:
     _attempt: int = 0
     _started_ms: float = field(default_factory=REAL_RUNTIME.elapsed_ms)
 
-    def spend(self, wrong: BaseException) -> bool:
+    def wait_for_retry(self, error: BaseException) -> bool:
         """Deduct a failure and wait; return False if no attempt is left, or none would help."""
-        self.attempts_left -= 1 + retry_count(wrong)
+        self.attempts_left -= 1 + retry_count(error)
         waited_ms = REAL_RUNTIME.elapsed_ms() - self._started_ms
         wait_ms = min(
             self.first_wait.total_seconds() * 1000 * 2**self._attempt, self.longest_wait.total_seconds() * 1000
         )
         if (
             self.attempts_left < 0
-            or not is_transient(wrong)
+            or not is_transient(error)
             or waited_ms + wait_ms > self.max_duration.total_seconds() * 1000
         ):
             return False
@@ -98,7 +98,7 @@ def repeat_request(request: Callable[[], T], budget: RetryBudget, foreign: tuple
         try:
             return request()
         except foreign as wrong:
-            if not budget.spend(wrong):
+            if not budget.wait_for_retry(wrong):
                 raise
 
 
@@ -155,17 +155,17 @@ def describe_failure(text: str, kind: str) -> str:
     return sentence + next((f". {advice}" for mark, advice in _HINTS if mark in text), "")
 
 
-def failure_from_polars(wrong: OSError) -> StorageFailed | None:
+def failure_from_polars(error: OSError) -> StorageFailed | None:
     """Convert an error of Polars about an object in a store to lakekit's own; None for any other error."""
-    matched = _POLARS_MESSAGE.match(str(wrong))
+    matched = _POLARS_MESSAGE.match(str(error))
     if matched is None:
         return None
     path = matched.group(1)
     scheme = path.partition("://")[0]
-    if isinstance(wrong, FileNotFoundError) and "NoSuchBucket" not in str(wrong):
+    if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
         return FileMissing(f"{path} does not exist", path=path)
     kind = "gs" if scheme in ("gs", "gcs") else "s3" if scheme in ("s3", "s3a") else "azure"
-    return StorageFailed(f"{path}: {describe_failure(str(wrong), kind)}", path=path)
+    return StorageFailed(f"{path}: {describe_failure(str(error), kind)}", path=path)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def snapshots(ctx: TableContext) -> pl.DataFrame:
             s.changelog_manifest_list,
             s.index_manifest,
             s.statistics,
-            _pairs(s.properties),
+            _to_pairs(s.properties),
         )
         for s in snapshot_files.read_all(ctx)
     )
@@ -108,7 +108,7 @@ def schemas(ctx: TableContext) -> pl.DataFrame:
             [{"id": f.id, "name": f.name, "type": str(f.type), "comment": f.comment} for f in s.fields],
             list(s.partition_keys),
             list(s.primary_keys),
-            _pairs(s.options),
+            _to_pairs(s.options),
             s.comment,
             s.highest_field_id,
         )
@@ -172,7 +172,7 @@ def consumers(ctx: TableContext) -> pl.DataFrame:
     )
 
 
-def _pairs(mapping: Any) -> list[dict[str, str]]:
+def _to_pairs(mapping: Any) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in sorted((mapping or {}).items())]
 
 

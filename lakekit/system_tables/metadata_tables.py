@@ -106,7 +106,7 @@ def _to_json(value: Any) -> str:
 
 def options(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return the options of the newest schema."""
-    return rows_to_frame(schema_files.latest(ctx).options.items(), {"key": pl.String, "value": pl.String})
+    return rows_to_frame(schema_files.read_latest(ctx).options.items(), {"key": pl.String, "value": pl.String})
 
 
 def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
@@ -164,7 +164,7 @@ def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
 
 def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every column with the values and the keys of its `fields.<column>.…` options."""
-    schema = schema_files.latest(ctx)
+    schema = schema_files.read_latest(ctx)
     rows = []
     for field in schema.fields:
         own = {key: value for key, value in schema.options.items() if key.startswith(f"fields.{field.name}.")}

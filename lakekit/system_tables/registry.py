@@ -132,7 +132,7 @@ def versions() -> pl.DataFrame:
         ("python", platform.python_version(), "always"),
         ("lakekit", _installed_version("lakekit"), "always"),
     ]
-    for requirement in _requirements():
+    for requirement in _read_requirements():
         name, _, condition = requirement.partition(";")
         package = name.split("[")[0].split(">")[0].split("<")[0].split("=")[0].split("!")[0].strip()
         extra = condition.partition("extra ==")[2].strip().strip("'\"")
@@ -148,7 +148,7 @@ def _installed_version(package: str) -> str | None:
         return None
 
 
-def _requirements() -> list[str]:
+def _read_requirements() -> list[str]:
     try:
         return metadata.requires("lakekit") or []
     except metadata.PackageNotFoundError:  # run from its sources, not installed

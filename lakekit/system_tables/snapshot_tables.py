@@ -96,7 +96,7 @@ def print_internal(value: Any, t: DataType) -> str:
 
 
 def _decode_row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
-    return binary_row.decode(binary_row.strip_arity(data)[1], [field.type for field in fields])
+    return binary_row.decode_row(binary_row.strip_arity(data)[1], [field.type for field in fields])
 
 
 def _format_key(data: bytes, fields: Sequence[Field]) -> str:
@@ -104,7 +104,7 @@ def _format_key(data: bytes, fields: Sequence[Field]) -> str:
     return f"[{', '.join(print_internal(value, field.type) for value, field in values)}]"
 
 
-def _partition(ctx: TableContext, partition: bytes) -> str:
+def _partition_text(ctx: TableContext, partition: bytes) -> str:
     """Return the values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
     fields = ctx.schema.partition_fields
     texts = (
@@ -134,7 +134,7 @@ def _file_row(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, p
     keys = ctx.schema.key_fields
     nulls, low, high = _stats_texts(ctx, file)
     return (
-        _partition(ctx, partition),
+        _partition_text(ctx, partition),
         bucket,
         path,
         file.format_name,
@@ -163,7 +163,7 @@ def _stats_texts(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     A column that the file's schema does not have is null in every row. Where the statistics cover what the file holds
     (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
     """
-    written = schema_files.read(ctx, file.schema_id)
+    written = schema_files.read_schema(ctx, file.schema_id)
     # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
     own = replace(written, fields=(*written.fields, *_TRACKING_FIELDS))
     names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
@@ -207,7 +207,7 @@ def _cast_to_today(value: Any, field: Field, want: DataType) -> Any:
     """Return an internal value of a column, as one of the type that the column has now."""
     if value is None or schema_evolution.is_same_type(field.type, want):
         return value
-    row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
+    row = binary_row.with_arity(binary_row.encode_row([value], [field.type]), 1)
     decoded = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
     series = pl.Series(field.name, decoded).cast(polars_type(field.type))
     cast_value = (
@@ -267,8 +267,8 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
             m.num_added_files,
             m.num_deleted_files,
             m.schema_id,
-            _partition(ctx, m.partition_stats.min_values),
-            _partition(ctx, m.partition_stats.max_values),
+            _partition_text(ctx, m.partition_stats.min_values),
+            _partition_text(ctx, m.partition_stats.max_values),
             m.min_row_id,
             m.max_row_id,
         )
@@ -292,7 +292,7 @@ def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
     shows the partitions that this branch lacks, this one those that a primary branch lacks.
     """
     unknown = pl.lit(None, pl.String)
-    sums = _partitions(ctx, at, legacy=False)
+    sums = _sum_partitions(ctx, at, legacy=False)
     return sums.with_columns(
         pl.lit(None, TIME_DTYPE).alias("created_at"),
         unknown.alias("created_by"),
@@ -306,7 +306,7 @@ def partition_sums(ctx: TableContext) -> pl.DataFrame:
 
     They are named as their directories are, not escaped; the newest file's time is an instant; none is marked done.
     """
-    partition_frame = _partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
+    partition_frame = _sum_partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
     instants = [
         None if wall is None else instant_ms(wall)
         for wall in partition_frame["last_update_time"].cast(pl.Int64).to_list()
@@ -319,7 +319,7 @@ def partition_sums(ctx: TableContext) -> pl.DataFrame:
     )
 
 
-def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
+def _sum_partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     entries = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(ctx, position)), position)
@@ -347,7 +347,9 @@ def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return live data files summed by bucket, the postponed one too."""
     position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
-    return _sum_entries(_read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _partition(ctx, data))
+    return _sum_entries(
+        _read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _partition_text(ctx, data)
+    )
 
 
 def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> ManifestEntries:
@@ -404,7 +406,7 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
     index_entries = [] if position.snapshot is None else manifest_files.index_entries(ctx, position.snapshot)
     rows = (
         (
-            _partition(ctx, entry.partition),
+            _partition_text(ctx, entry.partition),
             entry.bucket,
             entry.index_type,
             entry.file_name,

@@ -170,7 +170,7 @@ class FormatTable(Table):
     def uuid(self) -> str:
         """The table's identity: its name and its creation time."""
         ctx = self.facts()
-        return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
+        return f"{self.name}.{schema_files.read_schema(ctx, schema_files.list_ids(ctx)[0]).time_millis}"
 
     def to_sql(self, *, dialect: str = "lakekit") -> str:
         """Return the CREATE TABLE statement that would make a table like this one, as `Table.to_sql`."""
@@ -287,7 +287,7 @@ def define_format_table(
 
     Raises: `TableAlreadyExists`, `InvalidOption`, `SchemaMismatch`, `Unsupported`.
     """
-    if schema_files.ids(table_location):
+    if schema_files.list_ids(table_location):
         raise schemas.table_already_exists(table_location)
     all_options = {**(options or {}), "type": listing.FORMAT_TABLE, "file.format": format_name.strip().lower()}
     if location is not None:
@@ -324,7 +324,7 @@ def define_object_table(table_location: TableLocation, *, location: str, comment
 
     Raises: `TableAlreadyExists`, `InvalidOption`.
     """
-    if schema_files.ids(table_location):
+    if schema_files.list_ids(table_location):
         raise schemas.table_already_exists(table_location)
     numbered, highest = assign_ids(object_table.FIELDS)
     table_schema = _schema(

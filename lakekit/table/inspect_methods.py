@@ -120,14 +120,14 @@ class InspectMethods(TableCore):
 
     def __repr__(self) -> str:
         if self._last_seen.ctx is None:
-            return cards.card(f"Table {self._called}", self._facts())
+            return cards.card_text(f"Table {self._called}", self._facts())
         columns = ", ".join(f"{field.name} {field.type}" for field in self._last_seen.ctx.schema.fields)
         main_facts = [
             (name, text)
             for name, text in self._facts()
             if name in ("primary key", "partitioned by", "snapshot", "location")
         ]
-        return cards.card(f"Table {self._called}", [("columns", columns), *main_facts])
+        return cards.card_text(f"Table {self._called}", [("columns", columns), *main_facts])
 
     def _repr_html_(self) -> str:
         card = cards.html_card(f"Table {self._called}", self._facts())

@@ -117,7 +117,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `ColumnNotFound`, `InvalidOption` for a column of a nested type, and what a commit raises.
         """
-        return maintenance.analyze.analyze(self._context(), columns)
+        return maintenance.analyze.analyze_table(self._context(), columns)
 
     @overload
     def rewrite_file_index(

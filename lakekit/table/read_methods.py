@@ -152,7 +152,7 @@ class ReadMethods(TableCore):
                         .collect()
                     )
             source = table_scan.scan(ctx, at)
-            return aggregate_pushdown.aggregate(
+            return aggregate_pushdown.aggregate_scan(
                 source, aggregates, None if where is None else user_expressions.condition(where, source.ctx)
             )
 
@@ -181,7 +181,7 @@ class ReadMethods(TableCore):
                 if expr is None or isinstance(expr, pl.Expr)
                 else user_expressions.condition(expr, source.ctx, argument="expr")
             )
-            return explain.explain(source, predicate, tuple(aggregates))
+            return explain.explain_scan(source, predicate, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same table with dynamic options put over its own, each checked.

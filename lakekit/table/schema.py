@@ -316,7 +316,7 @@ class SchemaMethods(TableCore):
     def uuid(self) -> str:
         """The table's identity: its name and its creation time."""
         ctx = self._context()
-        return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
+        return f"{self.name}.{schema_files.read_schema(ctx, schema_files.list_ids(ctx)[0]).time_millis}"
 
     def to_sql(self, *, dialect: str = "lakekit") -> str:
         """Return the CREATE TABLE statement that would make a table like this one.
@@ -337,7 +337,7 @@ class SchemaMethods(TableCore):
         Raises: `NotFound` for a number that no schema has.
         """
         ctx = self._context()
-        schema_ids = schema_files.ids(ctx)
+        schema_ids = schema_files.list_ids(ctx)
         wanted = (older, schema_ids[-1] if newer is None else newer)
         if missing := [number for number in wanted if number not in schema_ids]:
             msg = (
@@ -345,7 +345,9 @@ class SchemaMethods(TableCore):
                 f"{', '.join(map(str, schema_ids[:12]))}{' …' if len(schema_ids) > 12 else ''}"
             )
             raise NotFound(msg, name=str(missing[0]))
-        return diff_schemas(self.name, schema_files.read(ctx, wanted[0]), schema_files.read(ctx, wanted[1]))
+        return diff_schemas(
+            self.name, schema_files.read_schema(ctx, wanted[0]), schema_files.read_schema(ctx, wanted[1])
+        )
 
     def alter(self, *changes: TableChange) -> Schema:
         """Make changes to the schema, all of them in order, or none; return the new schema.

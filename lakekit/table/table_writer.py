@@ -171,9 +171,9 @@ class Writer:
         )
         compacts = any(message.has_compaction for message in messages)
         self._carried, self._pending, self._last, self._is_tried = [], [], number, False
-        self._writers.committed(number, committed.snapshot_id)
+        self._writers.mark_committed(number, committed.snapshot_id)
         if compacts and "COMPACT" not in committed.kinds:
-            self._writers.reopen()
+            self._writers.mark_compactions_lost()
         if not self.is_counted:
             self.commit_user = self.handle.new_commit_user()
         return maintenance.after_commit.maintain_after_commit(self.handle, committed, messages)
@@ -182,7 +182,7 @@ class Writer:
         """Drop what was not prepared or not committed here, files included, and close the writer."""
         if not self._is_closed:
             self._is_closed = True
-            self._writers.drop()
+            self._writers.abort()
             abandoned.abort(self._committing, self._pending)
 
     def state(self) -> bytes:
@@ -198,7 +198,7 @@ class Writer:
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)
         data = _MAGIC + bytes([_VERSION]) + encode_java_utf(self.commit_user) + last
         data += len(parts).to_bytes(4, "big") + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-        numbers = self._writers.sequences
+        numbers = self._writers.max_sequences
         data += len(numbers).to_bytes(4, "big")
         for (partition, bucket), number in numbers.items():  # scalar: one a bucket
             data += (

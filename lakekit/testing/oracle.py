@@ -40,12 +40,12 @@ class RefusedRows(Exception):
     """Rows that the engine refuses; the text is a fragment of the reference's message."""
 
 
-def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
+def merge(rows: list[Row], spec: MergeSpec) -> list[Row]:
     """Return one row a key, deletes included, in no particular order."""
     keys: dict[Any, list[Row]] = {}
     for row in rows:
-        keys.setdefault(tuple(row[name] for name in rule.key_columns), []).append(row)
-    merged = [_merge_versions(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
+        keys.setdefault(tuple(row[name] for name in spec.key_columns), []).append(row)
+    merged = [_merge_versions(sorted(versions, key=_age(spec)), spec) for versions in keys.values()]
     return [{name: value for name, value in row.items() if name != LEVEL} for row in merged if row is not None]
 
 
@@ -70,20 +70,20 @@ def _float_order(value: float) -> tuple[int, float, float]:
     return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1.0, value))
 
 
-def _compare_versions(left: Row, right: Row, rule: MergeSpec) -> int:
-    for name in rule.sequence_fields:
+def _compare_versions(left: Row, right: Row, spec: MergeSpec) -> int:
+    for name in spec.sequence_fields:
         mine, theirs = left[name], right[name]
         order = compare(mine, theirs, as_sequence=True)
-        if rule.is_descending and mine is not None and theirs is not None:
+        if spec.is_descending and mine is not None and theirs is not None:
             order = -order
         if order:
             return order
     return compare(left["_SEQUENCE_NUMBER"], right["_SEQUENCE_NUMBER"]) or compare(_adds(left), _adds(right))
 
 
-def _age(rule: MergeSpec) -> Callable[[Row], Any]:
+def _age(spec: MergeSpec) -> Callable[[Row], Any]:
     def older(left: Row, right: Row) -> int:
-        return _compare_versions(left, right, rule)
+        return _compare_versions(left, right, spec)
 
     return cmp_to_key(older)
 
@@ -95,10 +95,10 @@ def _adds(row: Row) -> bool:
 # ---- engines (3) -----------------------------------------------------------------------------------------------------
 
 
-def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
+def _merge_versions(versions: list[Row], spec: MergeSpec) -> Row | None:
     if len(versions) == 1:
         return versions[0]
-    if rule.needs_lookup and LEVEL in versions[0]:
+    if spec.needs_lookup and LEVEL in versions[0]:
         above = [row for row in versions if row[LEVEL] > 0]
         lowest = min(above, key=lambda row: row[LEVEL]) if above else None
         versions = [row for row in versions if row[LEVEL] <= 0 or row is lowest]
@@ -108,41 +108,41 @@ def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
         "partial-update": _partial_update,
         "aggregation": _aggregation,
     }
-    return engines[rule.engine](versions, rule)
+    return engines[spec.engine](versions, spec)
 
 
-def _deduplicate(versions: list[Row], rule: MergeSpec) -> Row | None:
-    remaining = [row for row in versions if _adds(row) or not rule.ignores_deletes]
+def _deduplicate(versions: list[Row], spec: MergeSpec) -> Row | None:
+    remaining = [row for row in versions if _adds(row) or not spec.ignores_deletes]
     return remaining[-1] if remaining else None
 
 
-def _first_row(versions: list[Row], rule: MergeSpec) -> Row | None:
-    if not rule.ignores_deletes and not all(_adds(row) for row in versions):
+def _first_row(versions: list[Row], spec: MergeSpec) -> Row | None:
+    if not spec.ignores_deletes and not all(_adds(row) for row in versions):
         raise RefusedRows("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
     remaining = [row for row in versions if _adds(row)]
     return remaining[0] if remaining else None
 
 
-def _names(versions: list[Row], rule: MergeSpec) -> list[str]:
-    return [field.name for field in rule.fields if field.name in versions[0]]
+def _names(versions: list[Row], spec: MergeSpec) -> list[str]:
+    return [field.name for field in spec.fields if field.name in versions[0]]
 
 
-def _copy(row: Row, names: list[str], rule: MergeSpec) -> Row:
-    for field in rule.fields:
+def _copy(row: Row, names: list[str], spec: MergeSpec) -> Row:
+    for field in spec.fields:
         if field.name in names and not field.type.nullable and row[field.name] is None:
             raise RefusedRows("can not be null")
     return {name: row[name] for name in names}
 
 
-def _aggregation(versions: list[Row], rule: MergeSpec) -> Row | None:
-    names = _names(versions, rule)
-    state = {name: Accumulator(rule.functions[name]) for name in names}
+def _aggregation(versions: list[Row], spec: MergeSpec) -> Row | None:
+    names = _names(versions, spec)
+    state = {name: Accumulator(spec.functions[name]) for name in names}
     merged: Row = dict.fromkeys(names)
     deleted = False
     for row in versions:
-        deleted = rule.removes_on_delete and row["_VALUE_KIND"] == DELETE
+        deleted = spec.removes_on_delete and row["_VALUE_KIND"] == DELETE
         if deleted:
-            merged = _copy(row, names, rule)
+            merged = _copy(row, names, spec)
             continue
         for name in names:
             act = state[name].agg if _adds(row) else state[name].retract
@@ -150,9 +150,9 @@ def _aggregation(versions: list[Row], rule: MergeSpec) -> Row | None:
     return {**merged, "_VALUE_KIND": DELETE if deleted else 0, "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"]}
 
 
-def _partial_update(versions: list[Row], rule: MergeSpec) -> Row | None:
-    names = _names(versions, rule)
-    state = {name: Accumulator(rule.functions[name]) for name in names if name in rule.functions}
+def _partial_update(versions: list[Row], spec: MergeSpec) -> Row | None:
+    names = _names(versions, spec)
+    state = {name: Accumulator(spec.functions[name]) for name in names if name in spec.functions}
     merged: Row = dict.fromkeys(names)
     filled = inserted = deleted = False
     sequence = 0
@@ -160,25 +160,25 @@ def _partial_update(versions: list[Row], rule: MergeSpec) -> Row | None:
         deleted = False
         if not _adds(row):
             if not filled:
-                merged, filled = _copy(row, names, rule), True
-            if rule.ignores_deletes:
+                merged, filled = _copy(row, names, spec), True
+            if spec.ignores_deletes:
                 continue
             sequence = row["_SEQUENCE_NUMBER"]
-            if rule.sequence_groups:
-                deleted = _retract_groups(row, merged, names, rule, state)
+            if spec.sequence_groups:
+                deleted = _retract_groups(row, merged, names, spec, state)
                 if deleted:
-                    merged = _copy(row, names, rule)
-            elif rule.removes_on_delete:
+                    merged = _copy(row, names, spec)
+            elif spec.removes_on_delete:
                 if row["_VALUE_KIND"] == DELETE:
-                    deleted, merged = True, _copy(row, names, rule)
+                    deleted, merged = True, _copy(row, names, spec)
             else:
                 raise RefusedRows("By default, Partial update can not accept delete records")
             continue
         sequence = row["_SEQUENCE_NUMBER"]
-        if rule.sequence_groups:
-            _update_groups(row, merged, names, rule, state)
+        if spec.sequence_groups:
+            _update_groups(row, merged, names, spec, state)
         else:
-            merged.update({name: value for name, value in _copy(row, names, rule).items() if value is not None})
+            merged.update({name: value for name, value in _copy(row, names, spec).items() if value is not None})
         inserted = filled = True
     return {**merged, "_VALUE_KIND": DELETE if deleted or not inserted else 0, "_SEQUENCE_NUMBER": sequence}
 
@@ -187,9 +187,9 @@ def _compare_group(row: Row, merged: Row, group: SequenceGroup) -> int:
     return next((order for name in group.columns if (order := compare(row[name], merged[name], as_sequence=True))), 0)
 
 
-def _update_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> None:
+def _update_groups(row: Row, merged: Row, names: list[str], spec: MergeSpec, state: dict[str, Accumulator]) -> None:
     for name in names:
-        group = rule.group_of(name)
+        group = spec.group_of(name)
         function = state.get(name)
         if group is None:
             if function is not None:
@@ -208,10 +208,10 @@ def _update_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, sta
             merged[name] = function.agg_reversed(merged[name], row[name])
 
 
-def _retract_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> bool:
+def _retract_groups(row: Row, merged: Row, names: list[str], spec: MergeSpec, state: dict[str, Accumulator]) -> bool:
     """Apply a retraction to sequence groups, and return whether the row is removed."""
     for name in names:
-        group = rule.group_of(name)
+        group = spec.group_of(name)
         if group is None or all(row[column] is None for column in group.columns):
             continue
         function = state.get(name)

@@ -94,7 +94,7 @@ def to_dicts(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return [dict(row) for row in frame.to_arrow().to_pylist()]
 
 
-def canonical_rows(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
+def canonical_rows(rows: list[dict[str, Any]], spec: MergeSpec) -> list[str]:
     """Return rows as texts that are equal where rows are.
 
     Their order does not count, nor that of collections which the reference keeps in hash tables.
@@ -102,7 +102,7 @@ def canonical_rows(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
     hashed = ("merge_map", "merge_map_with_keytime", "nested_partial_update")
     loose = {
         name
-        for name, function in rule.functions.items()
+        for name, function in spec.functions.items()
         if function.name in hashed or function.nested_key or (function.name == "collect" and function.distinct)
     }
     return sorted(

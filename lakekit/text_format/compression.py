@@ -170,7 +170,7 @@ def read_decompressed(storage: Storage, path: str, size_bytes: int) -> Iterator[
             case "bz2":
                 yield from _inflate_members(raw, bz2.BZ2Decompressor)
             case "zst":
-                yield from _zstandard(storage.read(path))
+                yield from _inflate_zstandard(storage.read(path))
             case "snappy" | "lz4":
                 yield from _read_blocks(storage.read(path), pa.Codec(_BLOCK_CODECS[ending]))
             case _:
@@ -213,7 +213,7 @@ def _has_pending_output(stream: Any) -> bool:
     return isinstance(stream, bz2.BZ2Decompressor) and not stream.eof and not stream.needs_input
 
 
-def _zstandard(data: bytes) -> Iterator[bytes]:
+def _inflate_zstandard(data: bytes) -> Iterator[bytes]:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         while piece := stream.read(READ_PIECE_BYTES):
             yield piece
@@ -222,9 +222,9 @@ def _zstandard(data: bytes) -> Iterator[bytes]:
 def _read_blocks(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
     offset = 0
     while offset < len(data):
-        remaining, offset = _length(data, offset), offset + 4
+        remaining, offset = _read_length(data, offset), offset + 4
         while remaining:
-            size, offset = _length(data, offset), offset + 4
+            size, offset = _read_length(data, offset), offset + 4
             chunk = data[offset : offset + size]
             if not size or len(chunk) < size:
                 raise Corrupt("a block ends before its length does", field="compression")
@@ -243,7 +243,7 @@ def _read_blocks(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
             offset, remaining = offset + size, remaining - text_length
 
 
-def _length(data: bytes, offset: int) -> int:
+def _read_length(data: bytes, offset: int) -> int:
     length = int.from_bytes(data[offset : offset + 4], "big")
     if offset + 4 > len(data) or length > _MOST_BLOCK_BYTES:
         raise Corrupt(f"a block of {length} bytes", field="compression")
@@ -282,16 +282,16 @@ def line_batches(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, 
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         cut = data.rfind(end)
         if cut >= 0:
-            yield _column(data[:cut], end)
+            yield _split_lines(data[:cut], end)
             data = data[cut + len(end) :]
         unfinished = data + carried
         if len(unfinished) > MAX_LINE_BYTES:
             raise LimitExceeded(f"{path}: a line is longer than {MAX_LINE_BYTES} bytes", path=path, field="line")
     if unfinished:
-        yield _column(unfinished.removesuffix(b"\r") if any_line_end else unfinished, end)
+        yield _split_lines(unfinished.removesuffix(b"\r") if any_line_end else unfinished, end)
 
 
-def _column(data: bytes, end: bytes) -> pl.Series:
+def _split_lines(data: bytes, end: bytes) -> pl.Series:
     """Return the lines of a text whose last line has no end."""
     try:
         text = data.decode()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-def cells(lines: pl.Series, count: int, options: TextOptions) -> list[pl.Series]:
+def split_cells(lines: pl.Series, count: int, options: TextOptions) -> list[pl.Series]:
     r"""Return the first `count` cells of each line, as one column each: `a,"b, c",\d` is a | b, c | d.
 
         escape         before a quote or another escape, inside a text: that character stands for itself;
@@ -62,8 +62,10 @@ def _split_quoted(lines: pl.Series, count: int, options: TextOptions) -> list[pl
     """Return the cells of lines that hold quotes or escapes."""
     if "\0" in (options.quote, options.escape):
         # quotes without escapes have no pattern
-        return _columns([_by_sign(line, count, options) for line in lines.to_list()], count)  # scalar: see above
-    quote, escape, delimiter = (_pattern(sign) for sign in (options.quote, options.escape, options.delimiter))
+        return _cells_to_columns(
+            [_by_sign(line, count, options) for line in lines.to_list()], count
+        )  # scalar: see above
+    quote, escape, delimiter = (_escape_pattern(sign) for sign in (options.quote, options.escape, options.delimiter))
     quoted = f"{quote}(?:[^{quote}{escape}]|{escape}[{quote}{escape}]|{quote}{quote})*{quote}"
     text = f"(?:{quoted}|[^{quote}{escape}{delimiter}]*)"
     in_order = lines.str.contains(f"^(?s:{text}(?:{delimiter}{text})*)$")
@@ -83,15 +85,15 @@ def _split_quoted(lines: pl.Series, count: int, options: TextOptions) -> list[pl
         return columns
     is_odd = (~in_order).arg_true()
     odd_rows = [_by_sign(line, count, options) for line in lines.gather(is_odd).to_list()]  # scalar: quotes in no order
-    odd_cells = _columns(odd_rows, count)
+    odd_cells = _cells_to_columns(odd_rows, count)
     return [column.scatter(is_odd, part) for column, part in zip(columns, odd_cells, strict=True)]
 
 
-def _columns(rows: list[list[str | None]], count: int) -> list[pl.Series]:
+def _cells_to_columns(rows: list[list[str | None]], count: int) -> list[pl.Series]:
     return [pl.Series(f"field_{i}", [row[i] for row in rows], pl.String) for i in range(count)]
 
 
-def _pattern(character: str) -> str:
+def _escape_pattern(character: str) -> str:
     """Return a character as a regular expression, valid between square brackets too."""
     return f"\\x{{{ord(character):x}}}"
 
@@ -153,7 +155,7 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], opti
         return pl.DataFrame(height=len(lines))
     columns = []
     is_bad_row = pl.repeat(value=False, n=len(lines), eager=True)
-    for field, cell in zip(fields[:count], cells(lines, count, options), strict=True):
+    for field, cell in zip(fields[:count], split_cells(lines, count, options), strict=True):
         texts = (
             cell.alias("t")
             .to_frame()

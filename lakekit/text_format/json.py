@@ -42,10 +42,10 @@ _NOTHING = "lakekit"
 def check_types(fields: Sequence[Field]) -> None:
     """Raise `Unsupported` for a column whose type, at any depth, JSON files do not hold."""
     for field in fields:
-        _check(field.type)
+        _check_type(field.type)
 
 
-def _check(t: DataType) -> None:
+def _check_type(t: DataType) -> None:
     if t.root == "MAP" and part(t.key).root not in _KEYS:
         raise refuse_type(t, "json")
     inner = (
@@ -54,7 +54,7 @@ def _check(t: DataType) -> None:
     if t.root not in values.PLAIN_TYPES and t.root not in ("ARRAY", "MAP", "ROW"):
         raise refuse_type(t, "json")
     for inner_type in inner:
-        _check(inner_type)
+        _check_type(inner_type)
 
 
 # ---- in --------------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], opti
     if not types:
         return pl.DataFrame(height=len(objects))
     cells = objects.struct.unnest()
-    return cells.select(_values(col(name), types[name], options, name).alias(name) for name in names)
+    return cells.select(_parse_values(col(name), types[name], options, name).alias(name) for name in names)
 
 
 def _text_dtype(t: DataType) -> pl.DataType:
@@ -134,7 +134,7 @@ def _values_to_texts(value: Any, t: DataType, options: TextOptions) -> Any:
     return value if isinstance(value, str) else ""
 
 
-def _values(column: pl.Expr, t: DataType, options: TextOptions, name: str) -> pl.Expr:
+def _parse_values(column: pl.Expr, t: DataType, options: TextOptions, name: str) -> pl.Expr:
     """Parse the texts in `column`, at any depth, to values of type `t`."""
 
     def leaf(texts: pl.Expr, leaf_type: DataType) -> pl.Expr:
@@ -169,32 +169,36 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
         keys = list(_null_keys(col(field.name), field.type))
         if keys and frame.select(pl.any_horizontal(keys).any()).item():
             raise refuse_null_key(field.name, "json")
-    lines = frame.select(_object(((field.name, col(field.name), field.type) for field in fields), options)).to_series()
+    lines = frame.select(
+        _print_object(((field.name, col(field.name), field.type) for field in fields), options)
+    ).to_series()
     if not options.accepts_any_line_end and lines.str.contains(options.line_end, literal=True).any():
         msg = f"a row holds the line end {options.line_end!r}, which ends a row of the file"
         raise ValueOutOfRange(f"{msg}; leave json.line-delimiter as it is")
     return lines
 
 
-def _object(members: Iterable[tuple[str, pl.Expr, DataType]], options: TextOptions) -> pl.Expr:
+def _print_object(members: Iterable[tuple[str, pl.Expr, DataType]], options: TextOptions) -> pl.Expr:
     texts = [
-        pl.concat_str(pl.lit(json.dumps(name, ensure_ascii=False) + ":"), _text(member, t, options))
+        pl.concat_str(pl.lit(json.dumps(name, ensure_ascii=False) + ":"), _print_value(member, t, options))
         for name, member, t in members
     ]
     return pl.concat_str(pl.lit("{"), pl.concat_str(texts, separator=",") if texts else pl.lit(""), pl.lit("}"))
 
 
-def _text(column: pl.Expr, t: DataType, options: TextOptions) -> pl.Expr:
+def _print_value(column: pl.Expr, t: DataType, options: TextOptions) -> pl.Expr:
     """Print the values of `column` as JSON."""
     match t.root:
         case "ARRAY":
-            json_text = _join_items("[", column.list.eval(_text(pl.element(), part(t.element), options)), "]")
+            json_text = _join_items("[", column.list.eval(_print_value(pl.element(), part(t.element), options)), "]")
         case "MAP":
             key, value = pl.element().struct.field("key"), pl.element().struct.field("value")
-            pair = pl.concat_str(_text(key, part(t.key), options), pl.lit(":"), _text(value, part(t.value), options))
+            pair = pl.concat_str(
+                _print_value(key, part(t.key), options), pl.lit(":"), _print_value(value, part(t.value), options)
+            )
             json_text = _join_items("{", column.list.eval(pair), "}")
         case "ROW":
-            json_text = _object(((f.name, struct_field(column, f.name), f.type) for f in t.fields), options)
+            json_text = _print_object(((f.name, struct_field(column, f.name), f.type) for f in t.fields), options)
         case _:
             return (
                 pl.struct(values.print_values(column, t, options).alias("x"))

@@ -87,26 +87,28 @@ def _lines_of(
 ) -> TextOptions:
     options = dict(pairs)
     if format_name == "json":
-        _one_of(options, ("json.map-null-key-mode",), "fail", _NULL_KEYS)
-        ignores = _flag(options, ("json.ignore-parse-errors",))
+        _choice_option(options, ("json.map-null-key-mode",), "fail", _NULL_KEYS)
+        ignores = _flag_option(options, ("json.ignore-parse-errors",))
         return TextOptions(
-            line_end=_text(options, ("json.line-delimiter",), "\n"),
+            line_end=_text_option(options, ("json.line-delimiter",), "\n"),
             ignores_errors=ignores,
             zone=zone,
             timestamp_unit=timestamp_unit,
         )
     if format_name == "text":
         return TextOptions(
-            line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit
+            line_end=_text_option(options, ("text.line-delimiter", "lineSep"), "\n"),
+            zone=zone,
+            timestamp_unit=timestamp_unit,
         )
     csv = TextOptions(
-        line_end=_text(options, ("csv.line-delimiter", "lineSep"), "\n"),
-        delimiter=_character(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),
-        quote=_character(options, ("csv.quote-character", "quote"), '"'),
-        escape=_character(options, ("csv.escape-character", "escape"), "\\"),
+        line_end=_text_option(options, ("csv.line-delimiter", "lineSep"), "\n"),
+        delimiter=_character_option(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),
+        quote=_character_option(options, ("csv.quote-character", "quote"), '"'),
+        escape=_character_option(options, ("csv.escape-character", "escape"), "\\"),
         null_literal=_find_option(options, ("csv.null-literal", "nullvalue"), "")[1],
-        has_header=_flag(options, ("csv.include-header", "header")),
-        mode=_one_of(options, ("csv.mode", "mode"), "permissive", _MODES),
+        has_header=_flag_option(options, ("csv.include-header", "header")),
+        mode=_choice_option(options, ("csv.mode", "mode"), "permissive", _MODES),
         zone=zone,
         timestamp_unit=timestamp_unit,
     )
@@ -148,14 +150,14 @@ def _find_option(options: Mapping[str, str], keys: tuple[str, ...], default: str
     return next(((key, options[key]) for key in keys if key in options), (keys[0], default))
 
 
-def _text(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
+def _text_option(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
     key, text = _find_option(options, keys, default)
     if not text:
         raise InvalidOption(f"option {key!r} is empty: a line needs an end", key=key, value=text)
     return text
 
 
-def _character(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
+def _character_option(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
     """Return an option that is one character.
 
     Longer texts are refused: Java writes all of one, but reads its first character alone.
@@ -166,7 +168,7 @@ def _character(options: Mapping[str, str], keys: tuple[str, ...], default: str) 
     return text
 
 
-def _flag(options: Mapping[str, str], keys: tuple[str, ...]) -> bool:
+def _flag_option(options: Mapping[str, str], keys: tuple[str, ...]) -> bool:
     key, text = _find_option(options, keys, "false")
     try:
         return read_boolean(text)
@@ -174,7 +176,7 @@ def _flag(options: Mapping[str, str], keys: tuple[str, ...]) -> bool:
         raise InvalidOption(f"option {key!r} is {text[:100]!r}; allowed: true, false", key=key, value=text) from None
 
 
-def _one_of(options: Mapping[str, str], keys: tuple[str, ...], default: str, allowed: tuple[str, ...]) -> str:
+def _choice_option(options: Mapping[str, str], keys: tuple[str, ...], default: str, allowed: tuple[str, ...]) -> str:
     key, text = _find_option(options, keys, default)
     if normalize_choice(text) not in allowed:
         raise InvalidOption(f"option {key!r} is {text[:100]!r}; allowed: {', '.join(allowed)}", key=key, value=text)
@@ -215,7 +217,7 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
         plain = texts.str.contains(_PLAIN_NUMBER).all()  # most files hold nothing else, and need no closer look
         parsed = texts.cast(dtype, strict=False) if plain else text_casts.parse_floats(texts, result_type=t)
     elif t.root in BINARIES:
-        parsed = _bytes(texts)
+        parsed = _decode_base64(texts)
     elif t.root == "DECIMAL":
         parsed = text_casts.make_tolerant_parser(t, column=column)(texts)
         return parsed.cast(dtype), (~text_casts.is_decimal(texts)).fill_null(value=False)
@@ -226,7 +228,7 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
     return parsed.cast(dtype), parsed.is_null() & texts.is_not_null()
 
 
-def _bytes(texts: pl.Series) -> pl.Series:
+def _decode_base64(texts: pl.Series) -> pl.Series:
     """Decode base64 as Java does: padding may be missing, and surplus bits at the end are ignored."""
     filled = pl.col("t").str.contains(r"^[A-Za-z0-9+/]*={1,2}$") & (pl.col("t").str.len_bytes() % 4 == 0)
     bare = pl.when(filled).then(pl.col("t").str.strip_chars_end("=")).otherwise(pl.col("t"))

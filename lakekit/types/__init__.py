@@ -110,7 +110,7 @@ class DataType:
         return hash((self.root, self.nullable, self.length, self.precision))
 
     def __str__(self) -> str:
-        return sql(self)
+        return type_sql(self)
 
     def __repr__(self) -> str:
         return f"DataType({str(self)!r})"
@@ -204,7 +204,7 @@ def text_literal(value: str, dialect: str = "lakekit") -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def sql(t: DataType) -> str:
+def type_sql(t: DataType) -> str:
     """Return the canonical SQL text of a type (FORMAT 2.2)."""
     tail = "" if t.nullable else " NOT NULL"
     match t.root:
@@ -245,12 +245,12 @@ class _Tokens:
         while at < len(stripped):
             match = _TOKEN.match(stripped, at)
             if match is None:
-                raise self.wrong(f"unexpected {stripped[at : at + 10]!r}")
+                raise self.make_error(f"unexpected {stripped[at : at + 10]!r}")
             self.parts.append(match.group(match.lastindex or 0))
             at = match.end()
         self.position = 0
 
-    def wrong(self, why: str) -> Corrupt:
+    def make_error(self, why: str) -> Corrupt:
         excerpt = self.text if len(self.text) <= 200 else self.text[:200] + "…"
         return Corrupt(
             f"{excerpt!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>",
@@ -263,7 +263,7 @@ class _Tokens:
 
     def take(self) -> str:
         if self.position >= len(self.parts):
-            raise self.wrong("it ends too early")
+            raise self.make_error("it ends too early")
         self.position += 1
         return self.parts[self.position - 1]
 
@@ -275,7 +275,7 @@ class _Tokens:
 
     def expect(self, word: str) -> None:
         if not self.accept(word):
-            raise self.wrong(f"{word!r} wanted, {self.peek() or 'the end'!r} found")
+            raise self.make_error(f"{word!r} wanted, {self.peek() or 'the end'!r} found")
 
 
 def parse(text: str) -> DataType:
@@ -286,35 +286,35 @@ def parse(text: str) -> DataType:
         Unsupported: lakekit refuses the type.
     """
     tokens = _Tokens(text)
-    data_type = _type(tokens, 0)
+    data_type = _parse_type(tokens, 0)
     if tokens.position != len(tokens.parts):
-        raise tokens.wrong(f"{tokens.peek()!r} after its end")
+        raise tokens.make_error(f"{tokens.peek()!r} after its end")
     return data_type
 
 
-def _type(tokens: _Tokens, depth: int) -> DataType:
+def _parse_type(tokens: _Tokens, depth: int) -> DataType:
     if depth > MAX_DEPTH:
         msg = f"a type nested deeper than {MAX_DEPTH} levels"
         raise LimitExceeded(msg, field="type")
-    data_type = _root(tokens, depth)
-    data_type = _nullability(tokens, data_type)
+    data_type = _parse_root(tokens, depth)
+    data_type = _parse_nullability(tokens, data_type)
     while tokens.peek() in ("ARRAY", "MULTISET"):
         depth += 1
         if depth > MAX_DEPTH:
             msg = f"a type nested deeper than {MAX_DEPTH} levels"
             raise LimitExceeded(msg, field="type")
-        data_type = _nullability(tokens, DataType(root=tokens.take().upper(), element=data_type))
+        data_type = _parse_nullability(tokens, DataType(root=tokens.take().upper(), element=data_type))
     return data_type
 
 
-def _nullability(tokens: _Tokens, t: DataType) -> DataType:
+def _parse_nullability(tokens: _Tokens, t: DataType) -> DataType:
     if tokens.accept("NOT", "NULL"):
         return t.not_null()
     tokens.accept("NULL")
     return t
 
 
-def _root(tokens: _Tokens, depth: int) -> DataType:
+def _parse_root(tokens: _Tokens, depth: int) -> DataType:
     word = tokens.take().upper()
     word = _ALIASES.get(word, word)
     match word:
@@ -327,14 +327,14 @@ def _root(tokens: _Tokens, depth: int) -> DataType:
             return DataType(root="DOUBLE")
         case "ARRAY" | "MULTISET":
             tokens.expect("<")
-            element = _type(tokens, depth + 1)
+            element = _parse_type(tokens, depth + 1)
             tokens.expect(">")
             return DataType(root=word, element=element)
         case "MAP":
             tokens.expect("<")
-            key = _type(tokens, depth + 1)
+            key = _parse_type(tokens, depth + 1)
             tokens.expect(",")
-            value = _type(tokens, depth + 1)
+            value = _parse_type(tokens, depth + 1)
             tokens.expect(">")
             return DataType(root="MAP", key=key, value=value)
         case "ROW":
@@ -344,19 +344,19 @@ def _root(tokens: _Tokens, depth: int) -> DataType:
             raise Unsupported(msg, feature=f"type.{word.lower()}")
         case _ if word in ROOTS:
             return _primitive_type(tokens, word)
-    raise tokens.wrong(f"no type is called {word!r}")
+    raise tokens.make_error(f"no type is called {word!r}")
 
 
 def _primitive_type(tokens: _Tokens, word: str) -> DataType:
     root = ROOTS[word]
-    numbers = _numbers(tokens) if root.arguments and tokens.peek() == "(" else []
+    numbers = _parse_numbers(tokens) if root.arguments and tokens.peek() == "(" else []
     first = numbers[0] if numbers else root.default
     if not root.low <= first <= root.high or len(numbers) > (2 if root.arguments == "decimal" else 1):
-        raise tokens.wrong(f"{word} takes {root.low} to {root.high}")
+        raise tokens.make_error(f"{word} takes {root.low} to {root.high}")
     if root.arguments == "decimal":
         scale = numbers[1] if len(numbers) > 1 else 0
         if scale > first:
-            raise tokens.wrong(f"scale {scale} is greater than precision {first}")
+            raise tokens.make_error(f"scale {scale} is greater than precision {first}")
         return DataType(root=word, precision=first, scale=scale)
     if root.arguments == "length":
         return DataType(root=word, length=first)
@@ -369,13 +369,13 @@ def _primitive_type(tokens: _Tokens, word: str) -> DataType:
     return DataType(root=word)
 
 
-def _numbers(tokens: _Tokens) -> list[int]:
+def _parse_numbers(tokens: _Tokens) -> list[int]:
     tokens.expect("(")
     numbers = []
     while True:
         digits = tokens.take()
         if not digits.isdecimal() or len(digits) > len(str(MAX_LENGTH)):
-            raise tokens.wrong(f"a number wanted, {digits!r} found")
+            raise tokens.make_error(f"a number wanted, {digits!r} found")
         numbers.append(int(digits))
         if tokens.accept(")"):
             return numbers
@@ -393,7 +393,7 @@ def _row_fields(tokens: _Tokens, depth: int) -> tuple[Field, ...]:
         name = tokens.take()
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
-        t = _type(tokens, depth + 1)
+        t = _parse_type(tokens, depth + 1)
         tokens.accept("COMMENT")  # text of older engines leaves the word out
         comment = tokens.take()[1:-1].replace("''", "'") if tokens.peek().startswith("'") else None
         fields.append(Field(name, t, comment=comment))
@@ -462,7 +462,7 @@ def type_to_json(t: DataType) -> Any:
             return {"type": word, "key": type_to_json(part(t.key)), "value": type_to_json(part(t.value))}
         case "ROW":
             return {"type": word, "fields": [field_to_json(f) for f in t.fields]}
-    return sql(t)
+    return type_sql(t)
 
 
 def field_to_json(field: Field) -> dict[str, Any]:

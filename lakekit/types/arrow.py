@@ -228,23 +228,23 @@ def to_internal_values(column: pa.Array, t: DataType) -> list[Any]:
         case "DATE" | "TIME":
             return list(column.cast(pa.int32()).to_pylist())
         case "ARRAY" | "MULTISET" | "MAP":
-            return _lists(column, t)
+            return _list_values(column, t)
         case "ROW":
             parts = [to_internal_values(column.field(i), f.type) for i, f in enumerate(t.fields)]
-            return _rows(column, parts)
+            return _struct_values(column, parts)
         case "VARIANT":
-            return _rows(column, [column.field(0).to_pylist(), column.field(1).to_pylist()])
+            return _struct_values(column, [column.field(0).to_pylist(), column.field(1).to_pylist()])
     return list(column.to_pylist())
 
 
-def _rows(column: pa.Array, parts: list[list[Any]]) -> list[Any]:
+def _struct_values(column: pa.Array, parts: list[list[Any]]) -> list[Any]:
     start, valid = column.offset, column.is_valid().to_pylist()
     if parts and len(parts[0]) != len(column):  # the children of a slice are not sliced
         parts = [values[start : start + len(column)] for values in parts]
     return [tuple(values[i] for values in parts) if ok else None for i, ok in enumerate(valid)]
 
 
-def _lists(column: pa.Array, t: DataType) -> list[Any]:
+def _list_values(column: pa.Array, t: DataType) -> list[Any]:
     starts = column.offsets.to_pylist()
     valid = column.is_valid().to_pylist()
     if t.root == "ARRAY":

@@ -340,28 +340,28 @@ class KeyHashes:
                 key_hashes._pieces += _split_run(_merge_files(part, of_file))
                 part.clear()
         for piece in key_hashes._pieces:
-            key_hashes._count(piece.buckets)
+            key_hashes._count_buckets(piece.buckets)
         return key_hashes
 
     def find(self, hashes: Hashes) -> Buckets:
         """Return the bucket of each hash, -1 if there is none."""
         buckets = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
-        for (start, end), piece in zip(self._spans(hashes), self._pieces, strict=True):
+        for (start, end), piece in zip(self._piece_ranges(hashes), self._pieces, strict=True):
             _look_up(piece, hashes[start:end], buckets[start:end])
         _look_up(self._recent, hashes, buckets)
         return buckets
 
     def add(self, hashes: Hashes, buckets: Buckets) -> None:
         """Add hashes that the map does not have yet."""
-        self._count(buckets)
+        self._count_buckets(buckets)
         settled = sum(len(piece.hashes) for piece in self._pieces)
         most = max(_MIN_RECENT_HASHES, settled >> 4)
         if len(self._recent.hashes) > most:
-            self._settle()
+            self._merge_recent()
         self._recent = _merge_runs(self._recent, HashRun(hashes, buckets))
         # a big map merges at once: by the next addition more hashes would be held twice
         if settled > _LARGE_HASH_COUNT and len(self._recent.hashes) > most:
-            self._settle()
+            self._merge_recent()
 
     def of_buckets(self, buckets: Iterable[int]) -> Iterator[tuple[int, Hashes]]:
         """Yield all hashes of the buckets, bucket by bucket, collected a few million at a time."""
@@ -371,12 +371,12 @@ class KeyHashes:
             group.append(bucket)
             hash_count += self.counts.get(bucket, 0)
             if hash_count >= _LARGE_HASH_COUNT:
-                yield from self._gathered(group).items()
+                yield from self._gather_hashes(group).items()
                 group, hash_count = [], 0
         if group:
-            yield from self._gathered(group).items()
+            yield from self._gather_hashes(group).items()
 
-    def _gathered(self, bucket_ids: list[int]) -> Mapping[int, Hashes]:
+    def _gather_hashes(self, bucket_ids: list[int]) -> Mapping[int, Hashes]:
         pieces = (*self._pieces, self._recent)
         if len(bucket_ids) <= _MAX_DIRECT_BUCKETS:
             return {
@@ -396,11 +396,11 @@ class KeyHashes:
                     parts[bucket].append(hashes[order[start:end]])
         return {bucket: np.concatenate(arrays) if arrays else _EMPTY_RUN.hashes for bucket, arrays in parts.items()}
 
-    def _count(self, buckets: Buckets) -> None:
+    def _count_buckets(self, buckets: Buckets) -> None:
         for bucket, count in zip(*np.unique(buckets, return_counts=True), strict=True):  # scalar: one a bucket
             self.counts[int(bucket)] = self.counts.get(int(bucket), 0) + int(count)
 
-    def _spans(self, hashes: Hashes) -> list[tuple[int, int]]:
+    def _piece_ranges(self, hashes: Hashes) -> list[tuple[int, int]]:
         """Return the range of the ascending hashes that belongs to each piece.
 
         A piece covers its first hash up to the next piece's; the first piece also everything below.
@@ -411,14 +411,14 @@ class KeyHashes:
         cuts = [0, *np.searchsorted(hashes, firsts).tolist(), len(hashes)]  # scalar: one a piece
         return list(pairwise(cuts))
 
-    def _settle(self) -> None:
+    def _merge_recent(self) -> None:
         """Merge the recent hashes into the pieces."""
         recent, self._recent = self._recent, _EMPTY_RUN
         if not self._pieces:
             self._pieces = _split_run(recent)
             return
         merged: list[HashRun] = []
-        for position, (start, end) in enumerate(self._spans(recent.hashes)):
+        for position, (start, end) in enumerate(self._piece_ranges(recent.hashes)):
             piece = self._pieces[position]
             self._pieces[position] = _EMPTY_RUN  # let go as soon as its successor is there
             if start < end:

@@ -325,12 +325,14 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
     def keys_of(bucket_task: tuple[bytes, int, MergeTask]) -> tuple[bytes, int, pl.DataFrame]:
         return bucket_task[0], bucket_task[1], bucket_rows.merge_lazily([bucket_task[2]], fields).collect()
 
-    for partition, bucket, frame in parallel.map_prefetch(keys_of, _buckets(ctx, snapshot, now_ms), parallelism):
+    for partition, bucket, frame in parallel.map_prefetch(
+        keys_of, _bucket_merge_tasks(ctx, snapshot, now_ms), parallelism
+    ):
         number = index.numbers.get(partition)
         if number is None:
             number = int(
                 index.number_partitions(
-                    Partitions((partition,), np.zeros(1, np.int64)), _values(ctx, partition, index.columns)
+                    Partitions((partition,), np.zeros(1, np.int64)), _partition_columns(ctx, partition, index.columns)
                 )[0]
             )
         count = frame.height
@@ -346,7 +348,7 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
     return index
 
 
-def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
+def _bucket_merge_tasks(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
     """Yield the merge task of every bucket that may hold keys young enough for the index."""
     entries = manifest_reader.read_live_entries(
         ctx, snapshot, keep_entries=lambda candidates: candidates.integers("bucket") >= 0
@@ -388,7 +390,7 @@ def _group_by_bucket(entries: ManifestEntries) -> dict[tuple[bytes, int], list[i
     return groups
 
 
-def _values(ctx: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
+def _partition_columns(ctx: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
     """Return the values of a partition as one row of its columns."""
     fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])

@@ -95,11 +95,11 @@ class AssignmentRule:
         """Return the assigner of each key."""
         if self.channel_count == 1:
             return np.zeros(len(hashes), np.int32)
-        start = abs(_remainder(hashing.row_hash_code(binary_row.strip_arity(partition)[1]), self.channel_count))
+        start = abs(_java_remainder(hashing.row_hash_code(binary_row.strip_arity(partition)[1]), self.channel_count))
         return (start + hashing.default_bucket(hashes, self.assigner_count)) % self.channel_count
 
 
-def _remainder(number: int, by: int) -> int:
+def _java_remainder(number: int, by: int) -> int:
     """Return Java's remainder, which has the sign of the number."""
     return -(-number % by) if number < 0 else number % by
 
@@ -115,25 +115,25 @@ class AssignerBuckets:
     counts: dict[int, int]
     open_buckets: list[int]
 
-    def fill_buckets(self, key_count: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
+    def fill_buckets(self, key_count: int, options: AssignmentRule) -> Iterator[tuple[int, int]]:
         """Yield buckets and how many keys go into each, until all are placed or no bucket is left."""
         while key_count and self.open_buckets:
-            room = rule.target_rows - self.counts[self.open_buckets[0]]
+            room = options.target_rows - self.counts[self.open_buckets[0]]
             if room <= 0:
                 self.open_buckets.pop(0)
                 continue
             yield self.open_buckets[0], min(room, key_count)
             self.counts[self.open_buckets[0]] += min(room, key_count)
             key_count -= min(room, key_count)
-        fresh = self.number % rule.assigner_count
-        while key_count and fresh < rule.max_buckets:
+        fresh = self.number % options.assigner_count
+        while key_count and fresh < options.max_buckets:
             if fresh not in self.counts:
-                count = min(rule.target_rows, key_count)
+                count = min(options.target_rows, key_count)
                 yield fresh, count
                 self.counts[fresh] = count
                 self.open_buckets.append(fresh)
                 key_count -= count
-            fresh += rule.assigner_count
+            fresh += options.assigner_count
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,7 +159,7 @@ class PartitionHashIndex:
     last_identifier: int = NO_IDENTIFIER
     owner: int | None = None
 
-    def assign(self, hashes: Ints, rule: AssignmentRule) -> Ints:
+    def assign(self, hashes: Ints, options: AssignmentRule) -> Ints:
         """Return the bucket of each key, in order; new keys are assigned one."""
         self.is_used = True
         order, starts = _group_by_hash(hashes)
@@ -168,52 +168,54 @@ class PartitionHashIndex:
         new = np.flatnonzero(distinct_buckets == UNKNOWN_BUCKET)
         if len(new):
             arriving = new[np.argsort(order[starts[new]])]
-            distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], rule)
+            distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], options)
             self.key_hashes.add(distinct[new], distinct_buckets[new])
             self.changed.update(map(int, np.unique(distinct_buckets[new])))
         buckets = np.empty(len(hashes), np.int32)
         buckets[order] = np.repeat(distinct_buckets, np.diff(starts, append=len(hashes)))
         return buckets
 
-    def _assign_new_keys(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
+    def _assign_new_keys(self, hashes: Ints, options: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for new keys, given in order of arrival."""
         owners = (
-            rule.assigners_of(self.partition, hashes)
+            options.assigners_of(self.partition, hashes)
             if self.owner is None
             else np.full(len(hashes), self.owner, np.int32)
         )
         buckets = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
-            assigner = self._assigner(int(number), rule)
+            assigner = self._assigner(int(number), options)
             start = 0
-            for bucket, count in assigner.fill_buckets(len(rows), rule):
+            for bucket, count in assigner.fill_buckets(len(rows), options):
                 buckets[rows[start : start + count]] = bucket
                 start += count
             if start < len(rows):
-                buckets[rows[start:]] = self._assign_beyond_limit(hashes[rows[start:]], assigner, rule)
+                buckets[rows[start:]] = self._assign_beyond_limit(hashes[rows[start:]], assigner, options)
         return buckets
 
-    def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
+    def _assigner(self, number: int, options: AssignmentRule) -> AssignerBuckets:
         assigner = self.assigners.get(number)
         if assigner is None:
             own = {
                 bucket: count
                 for bucket, count in sorted(self.row_counts.items())
-                if bucket % rule.assigner_count == number % rule.assigner_count
+                if bucket % options.assigner_count == number % options.assigner_count
             }
             assigner = self.assigners[number] = AssignerBuckets(number=number, counts=own, open_buckets=list(own))
         return assigner
 
-    def _assign_beyond_limit(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:
+    def _assign_beyond_limit(
+        self, hashes: Ints, assigner: AssignerBuckets, options: AssignmentRule
+    ) -> NDArray[np.int16]:
         """Return buckets for keys when every bucket is full: by hash, if the number of buckets is limited.
 
         Raises `ValueOutOfRange` if it is not.
         """
-        if not rule.is_limited:
+        if not options.is_limited:
             raise ValueOutOfRange(
-                f"a partition has {len(assigner.counts)} buckets of {rule.target_rows} keys each, and no more than "
-                f"{rule.max_buckets} are possible: raise dynamic-bucket.target-row-num"
+                f"a partition has {len(assigner.counts)} buckets of {options.target_rows} keys each, and no more than "
+                f"{options.max_buckets} are possible: raise dynamic-bucket.target-row-num"
             )
         full_buckets = np.array(sorted(assigner.counts) or sorted(self.row_counts), np.int16)
         return full_buckets[(hashes.view(np.uint32) >> np.uint32(7)) % np.uint32(len(full_buckets))]
@@ -279,7 +281,9 @@ class DynamicBuckets:
             snapshots.with_latest(self.ctx, lambda newest: self._load_from_snapshot(missing, newest))
         else:
             snapshot_id = self.shard.parallelism.snapshot_id
-            self._load_from_snapshot(missing, None if snapshot_id is None else snapshots.read(self.ctx, snapshot_id))
+            self._load_from_snapshot(
+                missing, None if snapshot_id is None else snapshots.read_snapshot(self.ctx, snapshot_id)
+            )
 
     def _load_from_snapshot(self, partitions_to_load: list[bytes], snapshot: Snapshot | None) -> None:
         """Load the indexes of partitions from a snapshot: with a shard its own buckets, and the names of all."""

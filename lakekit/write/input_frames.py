@@ -86,7 +86,7 @@ def to_arrow_array(values: Sequence[Any], t: DataType, location: ValueLocation) 
         case "MAP" | "MULTISET":
             return _map_array(values, t, location)
         case "ROW" | "VARIANT":
-            return _structs(values, _VARIANT if t.root == "VARIANT" else t.fields, t, location)
+            return _struct_array(values, _VARIANT if t.root == "VARIANT" else t.fields, t, location)
     return _scalar_array(values, t, location)
 
 
@@ -126,11 +126,11 @@ def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -
             arrow = pa.time64("ns")
         case _:
             assert t.root in TIMESTAMPS
-            return _instants(values, t, location)
-    return _arrow(values, arrow, t, location)
+            return _instants_to_arrow(values, t, location)
+    return _build_array(values, arrow, t, location)
 
 
-def _instants(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
+def _instants_to_arrow(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert datetimes: with a zone for LTZ, without one for TIMESTAMP; the other kind is refused."""
     zoned = t.root == "TIMESTAMP_LTZ"
     _check_classes(values, t, location, datetime, "a datetime")
@@ -143,7 +143,7 @@ def _instants(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa
             )
             raise _make_mismatch(values, i, t, location, expected)
     fine = any(getattr(value, "nanosecond", 0) for value in values if value is not None)
-    return _arrow(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, location)
+    return _build_array(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, location)
 
 
 def _check_classes(
@@ -179,11 +179,11 @@ def _make_mismatch(
     )
 
 
-def _arrow(values: Sequence[Any], arrow: pa.DataType, t: DataType, location: ValueLocation) -> pa.Array:
+def _build_array(values: Sequence[Any], arrow: pa.DataType, t: DataType, location: ValueLocation) -> pa.Array:
     try:
         return pa.array(values, arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as wrong:
-        index = next((i for i, value in enumerate(values) if _fails(value, arrow)), 0)
+        index = next((i for i, value in enumerate(values) if _fails_to_convert(value, arrow)), 0)
         raise ValueOutOfRange(
             f"row {location.row_of(index)}: column {location.path} of {location.table} holds "
             f"{format_value(values[index])}, which is no {t.as_nullable()}: {wrong}. Correct the value",
@@ -191,7 +191,7 @@ def _arrow(values: Sequence[Any], arrow: pa.DataType, t: DataType, location: Val
         ) from None
 
 
-def _fails(value: Any, arrow: pa.DataType) -> bool:
+def _fails_to_convert(value: Any, arrow: pa.DataType) -> bool:
     try:
         pa.scalar(value, arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
@@ -207,13 +207,13 @@ def _list_array(values: Sequence[Any], inner: Any) -> pa.Array:
     ends = np.cumsum(lengths)
     flat = list(chain.from_iterable(value for value in values if value is not None))
     elements = inner(flat, lambda i: int(np.searchsorted(ends, i, side="right")))
-    return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends), pa.int64()), elements, mask=_mask(values))
+    return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends), pa.int64()), elements, mask=_null_mask(values))
 
 
 def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert dicts, pairs, or {"key": …, "value": …} items as Polars gives them."""
     _check_classes(values, t, location, (Mapping, list, tuple), "a dict, or a list of pairs")
-    pairs = [None if value is None else _pairs(value) for value in values]
+    pairs = [None if value is None else _map_pairs(value) for value in values]
     bad_index = next(
         (
             i
@@ -234,7 +234,7 @@ def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> p
     return _list_array(pairs, entries)
 
 
-def _pairs(value: Any) -> list[Any]:
+def _map_pairs(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value.items())
     return [
@@ -243,7 +243,7 @@ def _pairs(value: Any) -> list[Any]:
     ]
 
 
-def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, location: ValueLocation) -> pa.Array:
+def _struct_array(values: Sequence[Any], fields: Sequence[Field], t: DataType, location: ValueLocation) -> pa.Array:
     _check_classes(values, t, location, Mapping, "a dict")
     field_names = {field.name for field in fields}
     bad_index = next(
@@ -259,10 +259,10 @@ def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, locati
         )
         for field in fields
     ]
-    return pa.StructArray.from_arrays(columns, [field.name for field in fields], mask=_mask(values))
+    return pa.StructArray.from_arrays(columns, [field.name for field in fields], mask=_null_mask(values))
 
 
-def _mask(values: Sequence[Any]) -> pa.Array | None:
+def _null_mask(values: Sequence[Any]) -> pa.Array | None:
     nulls = np.array([value is None for value in values], np.bool_)
     return pa.array(nulls) if nulls.any() else None
 
@@ -315,7 +315,7 @@ def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS)
     if hasattr(data, "__arrow_c_stream__"):
         return _open_stream(data, ctx)
     if hasattr(data, "__arrow_c_array__"):
-        return _open_stream(_array(data, ctx), ctx)
+        return _open_stream(_import_batch(data, ctx), ctx)
     if isinstance(data, Iterable):
         return _open_iterator(iter(data), ctx, batch_rows)
     raise _no_frame(data, ctx)
@@ -409,7 +409,7 @@ def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) 
 # ---- Arrow -----------------------------------------------------------------------------------------------------------
 
 
-def _array(data: object, ctx: TableContext) -> pa.RecordBatch:
+def _import_batch(data: object, ctx: TableContext) -> pa.RecordBatch:
     try:
         return pa.record_batch(data)
     except (pa.ArrowInvalid, TypeError, ValueError) as wrong:
@@ -433,11 +433,11 @@ def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
         # pandas raises these too for frames that it cannot convert to columns
         raise _no_columns(data, ctx, wrong) from None
     arrow = data.schema if reader is None else reader.schema
-    schema = _frame(pa.RecordBatch.from_pylist([], arrow), ctx).schema
+    schema = _import_columns(pa.RecordBatch.from_pylist([], arrow), ctx).schema
     if is_in_memory:
         table = pa.table(data)
-        return InputFrames(schema=schema, pieces=lambda _: iter([_frame(table, ctx)]), is_whole=True)
-    return InputFrames(schema=schema, pieces=lambda _: (_frame(batch, ctx) for batch in reader or ()))
+        return InputFrames(schema=schema, pieces=lambda _: iter([_import_columns(table, ctx)]), is_whole=True)
+    return InputFrames(schema=schema, pieces=lambda _: (_import_columns(batch, ctx) for batch in reader or ()))
 
 
 def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatch:
@@ -458,7 +458,7 @@ def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatc
     return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_ACCEPTED_INPUTS}")
 
 
-def _frame(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.DataFrame:
+def _import_columns(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.DataFrame:
     """Convert Arrow columns to Polars, after casting those that Polars would refuse or change."""
     names = batch.schema.names
     if (repeated := first_duplicate(names)) is not None:

@@ -220,25 +220,27 @@ class TaskRouter:
     _buckets: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None
 
     @staticmethod
-    def of(ctx: TableContext, cut: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
+    def of(ctx: TableContext, parallelism: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
         """Return the router for the writers of a divided write."""
         assigner: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
         fields = ctx.schema.key_fields
         if batch and assigns_postponed_rows(ctx):
-            snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
+            snapshot = (
+                None if parallelism.snapshot_id is None else snapshots.read_snapshot(ctx, parallelism.snapshot_id)
+            )
             snapshot_buckets = SnapshotBuckets.at_snapshot(ctx, snapshot)
             assigner = PostponedFixedBuckets(
                 ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition)
             )
             fields = bucket_fields(ctx)
-        elif cut.tasks > 1 and ctx.options.bucket > 0:
+        elif parallelism.tasks > 1 and ctx.options.bucket > 0:
             assigner, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
-        elif cut.tasks > 1:
-            assigner = DynamicBuckets.for_table(ctx, overwrite=replaces, shard=WriteShard(parallelism=cut))
+        elif parallelism.tasks > 1:
+            assigner = DynamicBuckets.for_table(ctx, overwrite=replaces, shard=WriteShard(parallelism=parallelism))
         column_names = {field.name for field in (*fields, *ctx.schema.partition_fields)}
         return TaskRouter(
             ctx=ctx,
-            parallelism=cut,
+            parallelism=parallelism,
             names=tuple(name for name in ctx.schema.names if name in column_names),
             _buckets=assigner,
         )

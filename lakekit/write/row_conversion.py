@@ -104,42 +104,42 @@ def _merge_rule(schema: TableSchema, options: FrozenDict[str, str], table: str) 
     return merge.merge_spec_from_options(schema, options, table=table)
 
 
-def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeSpec, first_row: int) -> None:
-    if rule.ignores_deletes or rule.removes_on_delete:
+def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, spec: MergeSpec, first_row: int) -> None:
+    if spec.ignores_deletes or spec.removes_on_delete:
         return
-    if not rule.sequence_groups:
+    if not spec.sequence_groups:
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
             f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: by default, Partial update can not accept delete "
-            f"records, and every read of its key in {rule.table_name} would fail. Choose one of: 1. configure "
+            f"records, and every read of its key in {spec.table_name} would fail. Choose one of: 1. configure "
             "'ignore-delete' to ignore delete records; 2. configure 'partial-update.remove-record-on-delete' to "
             "remove the whole row when receiving delete records; 3. configure 'sequence-group's to retract partial "
             "columns",
             key="ignore-delete",
         )
-    removes = any(group.removes_record for group in rule.sequence_groups)
+    removes = any(group.removes_record for group in spec.sequence_groups)
     checked = kinds == RowKind.UPDATE_BEFORE if removes else retracts
-    for group in rule.sequence_groups:
+    for group in spec.sequence_groups:
         has_value = np.zeros(len(kinds), bool)
         for column in group.columns:
             has_value |= rows[column].is_not_null().to_numpy()
-        for function in (rule.functions[name] for name in group.protected_columns if name in rule.functions):
-            if (checked & has_value).any() and not _takes_retractions(function, rule):
-                raise _refuse_function(function, kinds, checked & has_value, rule, first_row)
+        for function in (spec.functions[name] for name in group.protected_columns if name in spec.functions):
+            if (checked & has_value).any() and not _takes_retractions(function, spec):
+                raise _refuse_function(function, kinds, checked & has_value, spec, first_row)
 
 
-def _takes_retractions(function: FieldFunction, rule: MergeSpec) -> bool:
-    return function.ignore_retract or aggregates.find_aggregate(function, rule).can_retract
+def _takes_retractions(function: FieldFunction, spec: MergeSpec) -> bool:
+    return function.ignore_retract or aggregates.find_aggregate(function, spec).can_retract
 
 
 def _refuse_function(
-    function: FieldFunction, kinds: Array, judged: Bools, rule: MergeSpec, first_row: int
+    function: FieldFunction, kinds: Array, judged: Bools, spec: MergeSpec, first_row: int
 ) -> InvalidOption:
     row = int(np.flatnonzero(judged)[0])
     key = f"fields.{function.column}.ignore-retract"
     return InvalidOption(
         f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: aggregate function {function.name!r} of column "
-        f"{function.column} does not support retraction, and every read of its key in {rule.table_name} would fail. "
+        f"{function.column} does not support retraction, and every read of its key in {spec.table_name} would fail. "
         "If you "
         f"allow this function to ignore retraction messages, you can configure '{key}'='true'",
         key=key,
@@ -245,7 +245,10 @@ def batches(
     if input_frames.is_whole:
         frames = [conform_frame(piece, conversion) for piece in input_frames.pieces(ctx)]
         return (
-            part for frame in frames for part in _parts(frame, batch_rows or _buffered_rows(frame, ctx)) if part.height
+            part
+            for frame in frames
+            for part in _split_frame(frame, batch_rows or _buffered_rows(frame, ctx))
+            if part.height
         )
     return _stream_batches(input_frames, conversion, batch_rows or BATCH_ROWS)
 
@@ -256,7 +259,7 @@ def _buffered_rows(frame: pl.DataFrame, ctx: TableContext) -> int:
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
 
 
-def _parts(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
+def _split_frame(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
     return iter([frame]) if frame.height <= rows else frame.iter_slices(rows)
 
 
@@ -289,7 +292,7 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
     _check_columns(names, conversion)
     targets = _target_columns(ctx.schema.fields, _keys_without_null(ctx))
     converted = [
-        _column(frame, target, conversion, first_row)
+        _convert_column(frame, target, conversion, first_row)
         if target.field.name in names
         else (_missing_column(frame, target.field), False)
         for target in targets
@@ -299,7 +302,7 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     conformed = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
     check_sketches(conformed, ctx, first_row)
-    kinds = _kinds(frame, conformed, conversion, first_row)
+    kinds = _row_kinds(frame, conformed, conversion, first_row)
     return _drop_ignored_rows(conformed, kinds, conversion, first_row)
 
 
@@ -312,7 +315,7 @@ def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]
     targets, frame_columns = _target_columns(ctx.schema.fields_of(names), _keys_without_null(ctx)), frame.columns
     return pl.DataFrame(
         [
-            _column(frame, target, conversion, 0)[0]
+            _convert_column(frame, target, conversion, 0)[0]
             if target.field.name in frame_columns
             else _missing_column(frame, target.field)
             for target in targets
@@ -345,7 +348,7 @@ def _target_columns(fields: tuple[Field, ...], without_null: frozenset[str]) -> 
     )
 
 
-def _column(
+def _convert_column(
     frame: pl.DataFrame, target: TargetColumn, conversion: ConversionContext, first_row: int
 ) -> tuple[pl.Series, bool]:
     """Return a column of the table, and whether it is the frame's own, unchanged."""
@@ -432,11 +435,11 @@ def _describe_unknown_column(extra: list[str], data_columns: list[str], conversi
 def _with_default(column: pl.Series, field: Field) -> pl.Series:
     if field.default is None or not column.null_count():
         return column
-    return column.fill_null(_default(field)) if len(column) else column
+    return column.fill_null(_default_value(field)) if len(column) else column
 
 
 @lru_cache(maxsize=1024)
-def _default(field: Field) -> pl.Expr:
+def _default_value(field: Field) -> pl.Expr:
     """Return a default's text as a value; quotes around it are not part of it."""
     text = field.default or ""
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
@@ -476,7 +479,7 @@ def _check_kind_column(conversion: ConversionContext) -> None:
         )
 
 
-def _kinds(
+def _row_kinds(
     frame: pl.DataFrame, converted: pl.DataFrame, conversion: ConversionContext, first_row: int
 ) -> pl.Series | None:
     """Return the kind of each row as a byte; None if every row is +I."""

@@ -56,12 +56,13 @@ class BucketWriters:
 
     `replaces`: an overwrite, which ignores existing rows. `batch`: all messages go into one commit. `shard`: the part
     of a divided write that is handled here. `snapshot_buckets`: bucket state that the caller has read already.
-    `sequences`: the greatest sequence numbers of an earlier writer whose messages may not be committed yet.
+    `max_sequences`: the greatest sequence numbers of an earlier writer whose messages may not be committed yet.
 
     In postponed tables with `postpone.batch-write-fixed-bucket` the rows of a batch go into buckets at once, and wait
     there for a compaction.
 
-    Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `drop` may be
+    Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `abort` may
+    be
     called.
     """
 
@@ -120,12 +121,12 @@ class BucketWriters:
         return not self._local and all(writer.is_idle for writer in self._open.values())
 
     @property
-    def sequences(self) -> dict[BucketId, int]:
+    def max_sequences(self) -> dict[BucketId, int]:
         """Return the greatest sequence number of each bucket that a snapshot may not contain yet."""
         return self._sequences | {bucket_id: writer.next_sequence - 1 for bucket_id, writer in self._open.items()}
 
     @property
-    def open_places(self) -> list[BucketId]:
+    def open_bucket_ids(self) -> list[BucketId]:
         """The buckets with open writers."""
         return list(self._open)
 
@@ -138,7 +139,7 @@ class BucketWriters:
         merges = self.ctx.options.local_merge_buffer_size_bytes if self.ctx.kind == "key" else None
         if merges is None or bucket is not None:
             self._merge_locally()
-            self._send(frame, bucket)
+            self._route(frame, bucket)
             return
         self._local.append(frame)
         self._local_bytes += int(frame.estimated_size())
@@ -158,9 +159,9 @@ class BucketWriters:
         numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(
             *cols(ctx.schema.names), SEQUENCE, KIND
         )
-        self._send(flushing.merge_for_flush(numbered, rule).drop(SEQUENCE), None)
+        self._route(flushing.merge_for_flush(numbered, rule).drop(SEQUENCE), None)
 
-    def _send(self, frame: pl.DataFrame, bucket: int | None) -> None:
+    def _route(self, frame: pl.DataFrame, bucket: int | None) -> None:
         assigner = self._assigner if bucket is None else router.make_assigner(self.ctx, bucket=bucket)
         parts = list(router.split_by_bucket(frame, self.ctx, assigner))
         self._restore([(partition, number) for partition, number, _ in parts])
@@ -169,9 +170,9 @@ class BucketWriters:
             self._written_buckets.add((partition, number))
         if len(parts) > 1:
             self._shared_bytes += int(frame.estimated_size())
-        self._relieve()
+        self._release_memory()
 
-    def _relieve(self) -> None:
+    def _release_memory(self) -> None:
         """Flush the biggest bucket while the buckets hold more than `write-buffer-size`.
 
         Buckets hold slices of the same frames: a small one may keep alive what bigger ones released, so now and then
@@ -197,8 +198,8 @@ class BucketWriters:
             return
         snapshot_buckets: dict[BucketId, RestoredBucket] = (
             {}
-            if self._starts_anew(missing)
-            else self._looked(lambda snapshot_buckets: self._restore_buckets(snapshot_buckets, missing))
+            if self._ignores_existing(missing)
+            else self._with_snapshot_buckets(lambda snapshot_buckets: self._restore_buckets(snapshot_buckets, missing))
         )
         for bucket_id in missing:
             if self._shard is not None and not self._shard.contains(*bucket_id):
@@ -207,18 +208,20 @@ class BucketWriters:
                     "is written, as a key could lie twice"
                 )
                 raise Unsupported(msg, feature="spark.write")
-            self._open[bucket_id] = self._opened(
-                bucket_id, EMPTY_BUCKET if self._starts_anew([bucket_id]) else snapshot_buckets[bucket_id]
+            self._open[bucket_id] = self._open_writer(
+                bucket_id, EMPTY_BUCKET if self._ignores_existing([bucket_id]) else snapshot_buckets[bucket_id]
             )
 
     def _restore_buckets(
         self, snapshot_buckets: SnapshotBuckets, bucket_ids: list[BucketId]
     ) -> dict[BucketId, RestoredBucket]:
         only_adds = self.ctx.kind == "key" and self.ctx.options.write_only
-        (snapshot_buckets.prepare if only_adds else snapshot_buckets.load)(partition for partition, _ in bucket_ids)
+        (snapshot_buckets.load_sequences if only_adds else snapshot_buckets.load_partitions)(
+            partition for partition, _ in bucket_ids
+        )
         return {bucket_id: snapshot_buckets.restore_bucket(*bucket_id) for bucket_id in bucket_ids}
 
-    def _looked(self, look: Callable[[SnapshotBuckets], T]) -> T:
+    def _with_snapshot_buckets(self, look: Callable[[SnapshotBuckets], T]) -> T:
         """Return `look` of the newest snapshot, which becomes this writer's; retry if it expires."""
 
         def at(newest: Snapshot | None) -> T:
@@ -228,11 +231,11 @@ class BucketWriters:
 
         return snapshots.with_latest(self.ctx, at)
 
-    def _starts_anew(self, bucket_ids: list[BucketId]) -> bool:
+    def _ignores_existing(self, bucket_ids: list[BucketId]) -> bool:
         """Return True for overwrites, postponed rows, tables without buckets: existing files are ignored."""
         return self.replaces or not self.ctx.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in bucket_ids)
 
-    def _opened(self, bucket_id: BucketId, restored: RestoredBucket) -> BucketWriter:
+    def _open_writer(self, bucket_id: BucketId, restored: RestoredBucket) -> BucketWriter:
         partition, bucket = bucket_id
         names = make_file_names(self.ctx)
         # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
@@ -255,7 +258,7 @@ class BucketWriters:
         That is the number its first compaction chose, else the option's default.
         """
         if partition not in self._counts:
-            self._counts[partition] = self._looked(
+            self._counts[partition] = self._with_snapshot_buckets(
                 lambda snapshot_buckets: postponed_count(self.ctx, snapshot_buckets, partition)
             )
         return self._counts[partition]
@@ -273,15 +276,15 @@ class BucketWriters:
         bucket_ids = list(self._open)
         if partition is not None or bucket is not None:
             spec = partition_spec(self.ctx, partition or {})
-            existing = self._looked(lambda snapshot_buckets: snapshot_buckets.bucket_ids())
+            existing = self._with_snapshot_buckets(lambda snapshot_buckets: snapshot_buckets.bucket_ids())
             bucket_ids = [
                 bucket_id
                 for bucket_id in {*existing, *bucket_ids}
                 if bucket in (None, bucket_id[1]) and self._matches(bucket_id[0], spec)
             ]
-        self.compact_places(bucket_ids, full=full)
+        self.compact_buckets(bucket_ids, full=full)
 
-    def compact_places(self, bucket_ids: list[BucketId], *, full: bool = False) -> None:
+    def compact_buckets(self, bucket_ids: list[BucketId], *, full: bool = False) -> None:
         """Compact the buckets, one after another."""
         self._restore(bucket_ids)
         with begin_work(self.ctx.runtime, "compacting", "buckets", len(bucket_ids)) as under_way:
@@ -307,12 +310,12 @@ class BucketWriters:
         if interval < 1 or self.ctx.options.write_only or not is_due:
             return
         if identifier is not None and interval > 1 and not self._is_compacted:
-            bucket_ids = self._looked(_places_with_new_files)
+            bucket_ids = self._with_snapshot_buckets(_places_with_new_files)
             self._written_buckets |= {
                 bucket_id for bucket_id in bucket_ids if self._shard is None or self._shard.contains(*bucket_id)
             }
         self._is_compacted = True
-        self.compact_places(list(self._written_buckets), full=True)
+        self.compact_buckets(list(self._written_buckets), full=True)
         self._written_buckets.clear()
 
     # ---- messages
@@ -347,7 +350,7 @@ class BucketWriters:
             ]
         )
         self._uncommitted |= {
-            bucket_id: _witness(message) for bucket_id, message in messages.items() if not message.is_empty
+            bucket_id: _find_live_file(message) for bucket_id, message in messages.items() if not message.is_empty
         }
         known_at = None if self._moving is None else self._moving.snapshot_id
         return [
@@ -364,7 +367,9 @@ class BucketWriters:
         """
         untold = [bucket_id for bucket_id in bucket_ids if self._uncommitted.get(bucket_id)]
         if untold:
-            self._looked(lambda snapshot_buckets: snapshot_buckets.load(partition for partition, _ in untold))
+            self._with_snapshot_buckets(
+                lambda snapshot_buckets: snapshot_buckets.load_partitions(partition for partition, _ in untold)
+            )
         for bucket_id in bucket_ids:
             witness = self._uncommitted.get(bucket_id)
             if witness is not None and any(
@@ -376,7 +381,7 @@ class BucketWriters:
         if self._dynamic is not None:
             self._dynamic.retain_partitions({partition for partition, _ in (*self._open, *self._uncommitted)})
 
-    def committed(self, identifier: int, snapshot_id: int | None = None) -> None:
+    def mark_committed(self, identifier: int, snapshot_id: int | None = None) -> None:
         """Note that all messages so far are committed.
 
         Idle buckets are closed at the next `prepare`, their indexes evicted.
@@ -387,7 +392,7 @@ class BucketWriters:
         if self._moving is not None and self._moving.snapshot_id is not None and snapshot_id is not None:
             self._moving.snapshot_id = snapshot_id
 
-    def reopen(self) -> None:
+    def mark_compactions_lost(self) -> None:
         """Note that all messages so far are committed except their compactions.
 
         The next rows restore their buckets.
@@ -395,7 +400,7 @@ class BucketWriters:
         writers, self._open = list(self._open.values()), {}
         parallel_map(lambda writer: writer.abort(), writers)
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Forgets what was not prepared, and deletes its files."""
         writers, self._open = list(self._open.values()), {}
         self._local, self._local_bytes = [], 0
@@ -409,11 +414,11 @@ def _places_with_new_files(snapshot_buckets: SnapshotBuckets) -> list[BucketId]:
     return [
         bucket_id
         for bucket_id in snapshot_buckets.bucket_ids()
-        if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
+        if any(file.level == 0 for file in snapshot_buckets.live_files(*bucket_id))
     ]
 
 
-def _witness(message: CommitMessage) -> str | None:
+def _find_live_file(message: CommitMessage) -> str | None:
     """Return a file that is live from the message's commit until it is replaced; None without one."""
     removed = {file.name for file in message.compact_before}
     return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in removed), None)

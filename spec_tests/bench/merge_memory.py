@@ -115,17 +115,17 @@ def main():
             cases[f"{kind}, {shape}: winner mask"] = (head, lambda head=head, found=found: merge.winner_mask(head, found))
             first = rule_of("first-row", frame)
             cases[f"{kind}, {shape}: first row mask"] = (head, lambda head=head, first=first: merge.winner_mask(head, first))
-            dedup = (frame, lambda frame=frame, found=found: merge.merge(frame, found))
+            dedup = (frame, lambda frame=frame, found=found: merge.merge_section(frame, found))
             cases[f"{kind}, {shape}: deduplicate, all columns"] = dedup
             ordered = rule_of("deduplicate", frame, **{"sequence.field": "ts"})
             timed = frame.select(*ordered.key, "ts", "_SEQUENCE_NUMBER", "_VALUE_KIND")
             cases[f"{kind}, {shape}: winner mask, sequence field"] = (timed, lambda timed=timed, ordered=ordered: merge.winner_mask(timed, ordered))
             halves = section(rows, shape, kind, 0.5)
             partial = rule_of("partial-update", halves)
-            cases[f"{kind}, {shape}: partial-update, half null"] = (halves, lambda halves=halves, partial=partial: merge.merge(halves, partial))
+            cases[f"{kind}, {shape}: partial-update, half null"] = (halves, lambda halves=halves, partial=partial: merge.merge_section(halves, partial))
             functions = {f"fields.{name}.aggregate-function": function for name, function in AGGREGATION.items()}
             summed = rule_of("aggregation", frame, **functions)
-            cases[f"{kind}, {shape}: aggregation"] = (frame, lambda frame=frame, summed=summed: merge.merge(frame, summed))
+            cases[f"{kind}, {shape}: aggregation"] = (frame, lambda frame=frame, summed=summed: merge.merge_section(frame, summed))
             measured(cases, rounds)
 
 

@@ -45,7 +45,7 @@ PARTITION = [parse("STRING")]
 
 
 def row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    return binary_row.with_arity(binary_row.encode(values, types), len(types))
+    return binary_row.with_arity(binary_row.encode_row(values, types), len(types))
 
 
 def stats(low: Sequence[Any], high: Sequence[Any], types: Sequence[DataType]) -> Stats:
@@ -154,7 +154,7 @@ def main() -> None:
         root = Path(folder) / "t"
         make_table(root, count, each)
         handle = open_context(str(root))
-        one, two = snapshots.read(handle, 1), snapshots.read(handle, 2)
+        one, two = snapshots.read_snapshot(handle, 1), snapshots.read_snapshot(handle, 2)
         blobs = [ManifestBytes(file.name, (root / "manifest" / file.name).read_bytes()) for file in manifest_reader.manifest_files(handle, one)]
         blocks = sum(len(avro_container.open_container(blob.data).blocks) for blob in blobs)
         print(f"{count} manifests, {count * each} entries, {sum(len(blob.data) for blob in blobs)} bytes, {blocks} blocks")

@@ -84,7 +84,7 @@ class Made:
 
 
 def row(values: Sequence[Any], types: Sequence[Any]) -> bytes:
-    return binary_row.with_arity(binary_row.encode(values, types), len(types))
+    return binary_row.with_arity(binary_row.encode_row(values, types), len(types))
 
 
 class Written:

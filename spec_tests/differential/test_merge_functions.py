@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from lakekit.errors import LakekitError
-from lakekit.lsm.merge import merge
+from lakekit.lsm.merge import merge_section
 from lakekit.testing.strategies import DRAWN_ENGINES, merges, to_dicts
 from lakekit.types import BINARIES, type_to_json
 
@@ -124,7 +124,7 @@ def rows_of(rows, case):
 
 
 def ours(case):
-    merged = to_dicts(merge(case.frame(), case.rule, keep_deletes=True))
+    merged = to_dicts(merge_section(case.frame(), case.rule, keep_deletes=True))
     return [[row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"], [told(row[one.name], one.type) for one in case.fields]] for row in merged]
 
 
@@ -150,7 +150,7 @@ def test_merge_functions(reference, engine):
         compared += 1
         if "error" in answer:
             with pytest.raises(LakekitError):
-                merge(case.frame(), case.rule)
+                merge_section(case.frame(), case.rule)
             continue
         assert rows_of(ours(case), case) == rows_of(answer["rows"], case), json.dumps(asked)
     assert compared > CASES // 2

@@ -222,7 +222,7 @@ def test_a_name_that_cannot_be_kept_leaves_no_files(cat, tmp_path, monkeypatch):
     def refused(*_):
         raise StorageFailed("no room for names", path="names")
 
-    monkeypatch.setattr(JdbcMetastore, "_insert", refused)
+    monkeypatch.setattr(JdbcMetastore, "_insert_table", refused)
     with pytest.raises(StorageFailed, match="no room for names"):
         cat.clone("shop.orders", "shop.orders", into=other)
     assert list((tmp_path / "other").rglob("*orders*")) == []

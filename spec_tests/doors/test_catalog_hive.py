@@ -231,7 +231,7 @@ def test_what_is_told_of_a_metastore_that_is_none(tmp_path, hive):
         try:
             hive_client.CALLS["get_nothing"] = ((), "string", {})
             with pytest.raises(lk.StorageFailed, match="cannot get_nothing: Invalid method name"):
-                client.call("get_nothing")
+                client.call_method("get_nothing")
         finally:
             hive_client.CALLS.clear()
             hive_client.CALLS.update(calls)

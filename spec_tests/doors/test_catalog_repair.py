@@ -91,7 +91,7 @@ def test_what_is_kept_of_a_table_is_renewed(cat, house, tmp_path):
         parameters = cat._names().find_entry("shop", "orders")["parameters"]
         assert (parameters["snapshot.time-retained"], parameters["comment"]) == ("9 h", "ours")
     else:
-        with cat._names()._session() as session:
+        with cat._names()._open_session() as session:
             assert ("9 h",) in session.query("SELECT property_value FROM paimon_table_properties WHERE property_key = ?", "snapshot.time-retained")
 
 

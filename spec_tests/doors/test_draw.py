@@ -26,7 +26,7 @@ def test_a_table_is_never_wider_than_asked(data, width, limit):
 
 @given(st.lists(st.tuples(names, values), max_size=6), names, st.integers(20, 120))
 def test_a_card_is_never_wider_than_asked(facts, title, width):
-    drawn = cards.card(title, facts, width=width).split("\n")
+    drawn = cards.card_text(title, facts, width=width).split("\n")
     assert len(drawn) == len(facts) + 1
     assert all(humanize.display_width(line) <= width for line in drawn)
 

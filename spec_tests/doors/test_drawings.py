@@ -16,7 +16,7 @@ from PIL import Image, ImageFont
 
 from lakekit.draw import shapes
 from lakekit.draw.png import to_png
-from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, svg
+from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, to_svg
 from lakekit.notebook.panels import VIEW, Canvas, CanvasBox, PictureWidget
 
 texts = st.text(max_size=12)
@@ -81,7 +81,7 @@ def test_any_drawing_is_a_png_of_twice_its_size(drawing):
 
 @given(drawings)
 def test_any_drawing_is_one_svg_whose_boxes_can_be_chosen(drawing):
-    root = ET.fromstring(svg(drawing))
+    root = ET.fromstring(to_svg(drawing))
     found = [element for element in root.iter() if element.get("data-key") is not None]
     keyed = [shape for shape in drawing.shapes if isinstance(shape, (Rect, Marker)) and shape.key]
     assert len(found) == len(keyed)
@@ -115,7 +115,7 @@ def test_words_on_one_line_whatever_they_hold():
     said = TextShape(x=0, y=10, text="two\nlines\x00\u202e\ud800", is_bold=True)
     drawing = Drawing(width=200, height=20, shapes=(said,), description="\x1b")
     assert to_png(drawing) != to_png(Drawing(width=200, height=20, shapes=(), description=""))
-    assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
+    assert ET.fromstring(to_svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
 
 
 @pytest.mark.parametrize(("one", "other"), [("Größe", "Gräße"), ("订单", "日本"), ("orders 订单", "orders 日本"), ("a😀", "a😁")])

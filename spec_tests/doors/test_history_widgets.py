@@ -19,7 +19,7 @@ from lakekit.inspection import timeline as history
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.panels import VIEW, Timeline
-from lakekit.read.explain import explain
+from lakekit.read.explain import explain_scan
 from lakekit.read.table_scan import scan
 from spec_tests.doors.views import CASES, TABLES, collected, table
 from spec_tests.longer import some
@@ -346,10 +346,10 @@ def test_the_tree_says_what_planning_does_with_any_filter(case, data):
 
 
 def agrees_with_planning(opened, text):
-    """Manifests that are said to be opened, and files that are said to be read, are as many as `explain` counts; and each once."""
+    """Manifests that are said to be opened, and files that are said to be read, are as many as `explain_scan` counts; and each once."""
     tree = Manifests(opened)
     tree.filter = text
-    told = explain(scan(opened._context(), tree.at), pl.sql_expr(text))
+    told = explain_scan(scan(opened._context(), tree.at), pl.sql_expr(text))
     assert tree.children[2].value == ""
     opens = [m for listed in tree.tree.lists if listed.kind != "changelog" for m in listed.manifests if not m.skip_columns]
     step = next((one for one in told.steps if one.what == "manifests"), None)

@@ -14,7 +14,7 @@ import pytest
 import lakekit as lk
 from lakekit.catalog import identifier as catalog_names
 from lakekit.draw import cards, level_layout, levels, manifests, timeline
-from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape, svg
+from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape, to_svg
 from lakekit.inspection.html_page import build_page
 from lakekit.notebook.hexdump import Bytes
 from spec_tests.doors import hostile
@@ -176,17 +176,17 @@ def of_facts(name):
         TextShape(x=0, y=0, text=name),
     )
     yield cards.html_card(name, [(name, name)]) + cards.html_table([name], [[name]], title=name) + cards.html_funnel(name, [(name, 3, 1, name)])
-    yield svg(timeline.timeline_drawing(told, timeline.lay_out_marks(told), selected=1))
-    yield svg(manifests.tree_drawing(tree, manifests.layout_tree(tree), selected=name))
+    yield to_svg(timeline.timeline_drawing(told, timeline.lay_out_marks(told), selected=1))
+    yield to_svg(manifests.tree_drawing(tree, manifests.layout_tree(tree), selected=name))
     yield (
         manifests.tree_html(tree)
         + manifests.entries_html(name, manifest, [entry], 1, filtered=True)
         + manifests.index_html(index)
         + manifests.index_html(vectors)
     )
-    yield svg(levels.to_drawing(levels.build_picture(name, [state], key_names=[name], query=asked)))
+    yield to_svg(levels.to_drawing(levels.build_picture(name, [state], key_names=[name], query=asked)))
     yield levels.levels_html(name, [state], query=asked)
-    yield svg(Drawing(width=9, height=9, shapes=shapes, description=name))
+    yield to_svg(Drawing(width=9, height=9, shapes=shapes, description=name))
 
 
 @cache

@@ -96,14 +96,14 @@ def sqlite(tmp_path: Path) -> Callable[[], lk.Catalog]:
 def test_a_winner_that_is_slow_is_waited_for(sqlite: Callable[[], lk.Catalog], monkeypatch: pytest.MonkeyPatch) -> None:
     """The schema is there long before the row."""
     sqlite().create_database("d")
-    insert, holds, never = JdbcMetastore._insert, threading.Event(), threading.Event()
+    insert, holds, never = JdbcMetastore._insert_table, threading.Event(), threading.Event()
 
     def slow(self: JdbcMetastore, name: object) -> None:
         holds.set()
         never.wait(0.5)
         insert(self, name)
 
-    monkeypatch.setattr(JdbcMetastore, "_insert", slow)
+    monkeypatch.setattr(JdbcMetastore, "_insert_table", slow)
     with ThreadPoolExecutor(1) as pool:
         winner = pool.submit(lambda: sqlite().create_table("d.t", COLUMNS))
         assert holds.wait(10)
@@ -115,7 +115,7 @@ def test_a_winner_that_is_slow_is_waited_for(sqlite: Callable[[], lk.Catalog], m
 def test_a_winner_that_fails_is_followed(sqlite: Callable[[], lk.Catalog], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its schema goes again, and whoever waits makes the table."""
     sqlite().create_database("d")
-    insert, holds, never = JdbcMetastore._insert, threading.Event(), threading.Event()
+    insert, holds, never = JdbcMetastore._insert_table, threading.Event(), threading.Event()
 
     def failing(self: JdbcMetastore, name: object) -> None:
         if not holds.is_set():
@@ -124,7 +124,7 @@ def test_a_winner_that_fails_is_followed(sqlite: Callable[[], lk.Catalog], monke
             raise lk.StorageFailed("the database is gone", path=None)
         insert(self, name)
 
-    monkeypatch.setattr(JdbcMetastore, "_insert", failing)
+    monkeypatch.setattr(JdbcMetastore, "_insert_table", failing)
     with ThreadPoolExecutor(1) as pool:
         winner = pool.submit(lambda: sqlite().create_table("d.t", COLUMNS))
         assert holds.wait(10)

@@ -389,7 +389,7 @@ def test_a_name_that_cannot_be_kept_leaves_no_files(inside, tmp_path, monkeypatc
         raise StorageFailed("no", path="names.db")
 
     with monkeypatch.context() as patched:
-        patched.setattr(JdbcMetastore, "_insert", refuse)
+        patched.setattr(JdbcMetastore, "_insert_table", refuse)
         with pytest.raises(StorageFailed):
             other.migrate(folder, "db.t", move=True)
     assert lying(folder) == before

@@ -75,7 +75,7 @@ def asked():
 
 def spelled(home, options):
     """Options with the time of the second snapshot in its place."""
-    millis = snapshots.read(home["d.t"]._context(), 2).time_millis
+    millis = snapshots.read_snapshot(home["d.t"]._context(), 2).time_millis
     text = datetime.fromtimestamp(millis / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     return {key: value.format(time=millis, text=text) for key, value in options.items()}
 

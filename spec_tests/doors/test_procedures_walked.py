@@ -43,7 +43,7 @@ def cat(tmp_path: Path) -> lk.Catalog:
 
 def millis(table: lk.Table, snapshot: int) -> int:
     """The time of a snapshot's commit, in milliseconds since 1970."""
-    return snapshots.read(table._context(), snapshot).time_millis
+    return snapshots.read_snapshot(table._context(), snapshot).time_millis
 
 
 MERGE = (

@@ -91,8 +91,8 @@ def _name(case: object) -> str:
 def test_a_row_is_these_bytes(type_texts: list[str], values: list[Any], text: str, code: int) -> None:
     types = [parse(t) for t in type_texts]
     row = bytes.fromhex(text)
-    assert binary_row.encode(values, types) == row
-    assert binary_row.decode(row, types) == tuple(values)
+    assert binary_row.encode_row(values, types) == row
+    assert binary_row.decode_row(row, types) == tuple(values)
     assert hashing.row_hash_code(row) == code
 
 
@@ -125,10 +125,10 @@ def test_a_map_is_these_bytes() -> None:
 def test_a_partition_is_these_bytes() -> None:
     data = bytes.fromhex("0000000200020000000000000a000000180000000000000000000000323032342d30312d3031000000000000")
     types = [parse("STRING"), parse("INT")]
-    assert binary_row.with_arity(binary_row.encode(["2024-01-01", None], types), 2) == data
+    assert binary_row.with_arity(binary_row.encode_row(["2024-01-01", None], types), 2) == data
     arity, row = binary_row.strip_arity(data)
-    assert (arity, binary_row.decode(row, types)) == (2, ("2024-01-01", None))
-    assert binary_row.with_arity(binary_row.encode([], []), 0) == bytes(12) == binary_row.EMPTY_ROW_WITH_ARITY
+    assert (arity, binary_row.decode_row(row, types)) == (2, ("2024-01-01", None))
+    assert binary_row.with_arity(binary_row.encode_row([], []), 0) == bytes(12) == binary_row.EMPTY_ROW_WITH_ARITY
 
 
 def test_value_statistics_are_these_bytes() -> None:
@@ -145,20 +145,20 @@ def test_value_statistics_are_these_bytes() -> None:
 def test_nulls_of_old_writers_have_no_place_of_their_own() -> None:
     old = bytes.fromhex("0001000000000000" + "00" * 8)
     for text in ("DECIMAL(20, 3)", "TIMESTAMP(6)"):
-        assert binary_row.decode(old, [parse(text)]) == (None,)
+        assert binary_row.decode_row(old, [parse(text)]) == (None,)
         assert binary_row.decode_columns(pa.array([b"\0\0\0\1" + old]), [parse(text)])[0].to_pylist() == [None]
 
 
 def test_rows_of_other_arities() -> None:
     types = [parse("INT"), parse("STRING")]
-    rows = [binary_row.with_arity(binary_row.encode([i, "text of row"][:n], types[:n]), n) for i, n in enumerate((2, 1, 0))]
+    rows = [binary_row.with_arity(binary_row.encode_row([i, "text of row"][:n], types[:n]), n) for i, n in enumerate((2, 1, 0))]
     columns = binary_row.decode_columns(pa.array([*rows, None]), types)
     assert [column.to_pylist() for column in columns] == [[0, 1, None, None], ["text of row", None, None, None]]
     with pytest.raises(Corrupt, match="row 1 of 4, arity: 2 fields wanted"):
         binary_row.decode_columns(pa.array([*rows, None]), types, arity_exact=True)
     wide = [parse("INT")] * 60
-    assert len(binary_row.encode(list(range(60)), wide)) == 16 + 480
-    assert [c.to_pylist() for c in binary_row.decode_columns(pa.array([binary_row.with_arity(binary_row.encode(list(range(60)), wide), 60)]), wide)] == [
+    assert len(binary_row.encode_row(list(range(60)), wide)) == 16 + 480
+    assert [c.to_pylist() for c in binary_row.decode_columns(pa.array([binary_row.with_arity(binary_row.encode_row(list(range(60)), wide), 60)]), wide)] == [
         [i] for i in range(60)
     ]
 
@@ -166,7 +166,7 @@ def test_rows_of_other_arities() -> None:
 def test_a_timestamp_beyond_its_unit_is_null() -> None:
     t = parse("TIMESTAMP(9)")
     far, last, first = Instant(2**62, 0), Instant(9223372036854, 775807), Instant(-9223372036855, 224192)
-    rows = [binary_row.with_arity(binary_row.encode([value], [t]), 1) for value in (far, last, first)]
+    rows = [binary_row.with_arity(binary_row.encode_row([value], [t]), 1) for value in (far, last, first)]
     (column,) = binary_row.decode_columns(pa.array(rows), [t])
     assert column.cast(pa.int64()).to_pylist() == [None, 2**63 - 1, -(2**63)]
-    assert binary_row.decode(rows[0][4:], [t]) == (far,)
+    assert binary_row.decode_row(rows[0][4:], [t]) == (far,)

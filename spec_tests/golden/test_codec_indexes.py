@@ -9,7 +9,7 @@ import pytest
 from lakekit import plugins
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import container as index_container
-from lakekit.file_index.evaluator import evaluate
+from lakekit.file_index.evaluator import evaluate_indexes
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import Instant, arrow, parse
 
@@ -170,7 +170,7 @@ def test_evaluation_of_a_container() -> None:
     types = dict.fromkeys("abcd", t)
 
     def rows(predicate: Any) -> Any:
-        found = evaluate(container, predicate, types, 4)
+        found = evaluate_indexes(container, predicate, types, 4)
         return found if isinstance(found, bool) else list(found)
 
     one, five = Leaf("a", "=", (1,)), Leaf("b", "=", (5,))
@@ -189,14 +189,14 @@ def test_evaluation_of_a_container() -> None:
     assert rows(Leaf("c", "is not null")) is False
     assert rows(Leaf("c", "!=", (1,))) is True
     assert rows(Leaf("c", "is null")) is True
-    assert evaluate(container, one, types, 2**31) is True
-    assert evaluate(container, one, {}, 4) is True
+    assert evaluate_indexes(container, one, types, 2**31) is True
+    assert evaluate_indexes(container, one, {}, 4) is True
 
 
 def test_an_index_of_a_later_version_only_costs_time() -> None:
     t = parse("INT")
     container = index_container.encode_container({"a": {"bitmap": b"\3" + bytes(30)}})
-    assert evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4) is True
+    assert evaluate_indexes(container, Leaf("a", "=", (1,)), {"a": t}, 4) is True
     with pytest.raises(Unsupported, match="version 3"):
         plugins.load("file_index", "bitmap").probe(b"\3" + bytes(30), t, Leaf("a", "=", (1,)), 4)
 
@@ -205,7 +205,7 @@ def test_a_damaged_index_is_named_with_its_file() -> None:
     t = parse("INT")
     container = index_container.encode_container({"a": {"bitmap": b"\2" + bytes(3)}})
     with pytest.raises(Corrupt, match=r"^bucket-0/f\.index: rows at offset 1: 4 bytes wanted, 3 left") as caught:
-        evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4, path="bucket-0/f.index")
+        evaluate_indexes(container, Leaf("a", "=", (1,)), {"a": t}, 4, path="bucket-0/f.index")
     assert (caught.value.path, caught.value.field) == ("bucket-0/f.index", "rows")
 
 

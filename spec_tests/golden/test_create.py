@@ -497,7 +497,7 @@ def test_types_nested_too_deep(tmp_path):
 def test_another_was_faster(tmp_path, monkeypatch):
     """Whoever looks before the other writes still does not write over it."""
     lk.create(tmp_path / "t", COLUMNS)
-    monkeypatch.setattr("lakekit.ddl.schema_writer.schemas.ids", lambda place: [])
+    monkeypatch.setattr("lakekit.ddl.schema_writer.schemas.list_ids", lambda place: [])
     with pytest.raises(TableAlreadyExists):
         lk.create(tmp_path / "t", {"other": "INT"})
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import pytest
 
 from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.lsm import merge as lsm_merge
-from lakekit.lsm.merge import merge
+from lakekit.lsm.merge import merge_section
 from lakekit.testing.strategies import MergeCase, field_of, to_dicts
 
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
@@ -30,7 +30,7 @@ def merging(definition, rows):
 def result(definition, rows, *, keep_deletes=True):
     """(kind, values) of each key, sorted by key."""
     case = merging(definition, rows)
-    merged = to_dicts(merge(case.frame(), case.rule, keep_deletes=keep_deletes).sort(case.key))
+    merged = to_dicts(merge_section(case.frame(), case.rule, keep_deletes=keep_deletes).sort(case.key))
     kinds = {kind: text for text, kind in KINDS.items()}
     return [(kinds[row["_VALUE_KIND"]], tuple(row[one.name] for one in case.fields)) for row in merged]
 
@@ -190,7 +190,7 @@ def test_a_null_for_a_column_without_nulls():
     definition = table("k INT NOT NULL; a INT NOT NULL; b INT", engine="partial-update")
     case = merging(definition, inserts((1, 1, 1), (1, N, 2)))
     with pytest.raises(SchemaMismatch, match="Field 1 can not be null") as refused:
-        merge(case.frame(), case.rule)
+        merge_section(case.frame(), case.rule)
     assert refused.value.column == "a"
 
 
@@ -413,14 +413,14 @@ def test_an_unknown_function_is_refused_by_name_and_other_columns_stay_readable(
     with pytest.raises(Unsupported, match=r"function 'median' on column v; lakekit merges .*sum.*t\.scan\(raw=True\)"):
         lsm_merge.required_columns(case.rule, ["k", "v"])
     assert lsm_merge.required_columns(case.rule, ["w"]) == {"k", "w"}
-    assert merge(case.frame().drop("v"), case.rule)["w"].to_list() == [2]
+    assert merge_section(case.frame().drop("v"), case.rule)["w"].to_list() == [2]
 
 
 def test_a_type_that_a_function_does_not_take():
     definition = table("k INT NOT NULL; v STRING", engine="aggregation", more={"fields.v.aggregate-function": "sum"})
     case = merging(definition, inserts((1, "a"), (1, "b")))
     with pytest.raises(InvalidOption, match="Data type for sum column must be 'NumericType' but was 'STRING'"):
-        merge(case.frame(), case.rule)
+        merge_section(case.frame(), case.rule)
 
 
 def test_an_unknown_engine_is_refused_by_name():

@@ -143,7 +143,7 @@ def test_key_columns_hold_what_value_columns_hold(case):
         return
     files, paths = listed(handle, snapshot)
     for file, path in zip(files, paths, strict=True):
-        schema = schemas.read(handle, file.schema_id)
+        schema = schemas.read_schema(handle, file.schema_id)
         keys = [Field("_KEY_" + field.name, field.type, id=field.id + 1073741823) for field in schema.key_fields]
         frame = physical(file.format_name, path, (*keys, *schema.key_fields)).collect()
         if frame.height and frame[keys[0].name].null_count() == frame.height:

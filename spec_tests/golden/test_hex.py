@@ -115,7 +115,7 @@ def test_rows_say_what_was_decoded(path: Path) -> None:
     for data, name, vector in parts(path):
         types = [parse(text) for text in vector["types"]]
         arity = name.startswith("serialized_row")
-        decoded = binary_row.decode(binary_row.strip_arity(data)[1] if arity else data, types)
+        decoded = binary_row.decode_row(binary_row.strip_arity(data)[1] if arity else data, types)
         found = values(lk.hex(data, format=name))
         for i, (value, t) in enumerate(zip(decoded, types, strict=True)):
             if not t.is_nested and t.root != "VARIANT" and value not in ("", b""):
@@ -347,7 +347,7 @@ def test_what_cannot_be_told_is_asked_for() -> None:
     with pytest.raises(errors.NotFound, match="no compressed block"):
         lk.hex(b"31").open()
     assert lk.hex(memoryview(b"31"), format=None).spans[0].value == 31
-    assert values(lk.hex(binary_row.encode([7], [parse("INT")]), format="ROW<id INT>"))["id"] == 7
+    assert values(lk.hex(binary_row.encode_row([7], [parse("INT")]), format="ROW<id INT>"))["id"] == 7
 
 
 def test_marks_are_found_by_their_bytes() -> None:

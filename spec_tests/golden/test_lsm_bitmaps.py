@@ -25,12 +25,12 @@ def bitmap(numbers):
         lower = BitMap(number & 0xFFFF for number in numbers if number >> 16 == upper)
         leaf = roaring.ArtNode(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._add_container(found, (lower, False)))
         found.root = roaring._insert_leaf(found.root, leaf, 0)
-    return roaring.serialize(found)
+    return roaring.encode_bitmap(found)
 
 
 def numbers(data):
     parsed = roaring.decode_bitmap(data, "v")
-    return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring._leaves(parsed.root) for low in parsed.containers[leaf.number][0]}
+    return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring._iter_leaves(parsed.root) for low in parsed.containers[leaf.number][0]}
 
 
 RECORDED = {
@@ -51,7 +51,7 @@ def test_bytes_of_the_reference(case):
     data = bitmap(values)
     assert (len(data), sha256(data).hexdigest()[:32]) == (size, digest)
     assert numbers(data) == set(values)
-    assert roaring.serialize(roaring.decode_bitmap(data, "v")) == data
+    assert roaring.encode_bitmap(roaring.decode_bitmap(data, "v")) == data
 
 
 some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(0, 2**64 - 1), st.integers(0, 60).map(lambda n: n << 16)), max_size=60)

@@ -159,7 +159,7 @@ def names(entries: Any) -> list[str]:
 
 
 def assert_same(golden: TableContext, handle: TableContext, wanted: Snapshot) -> None:
-    ours = snapshots.read(handle, wanted.id)
+    ours = snapshots.read_snapshot(handle, wanted.id)
     said = json.loads(handle.storage.read(handle.paths.snapshot(wanted.id)))
     reference = json.loads(golden.storage.read(golden.paths.snapshot(wanted.id)))
     assert {name: said.get(name) for name in SAID_AGAIN} == {name: reference.get(name) for name in SAID_AGAIN}

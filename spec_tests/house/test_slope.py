@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from lakekit.lsm import merge as lsm_merge
-from lakekit.lsm.merge import merge
+from lakekit.lsm.merge import merge_section
 from lakekit.model.table_schema import TableSchema
 from lakekit.types import Field
 
@@ -51,11 +51,11 @@ def test_one_more_row_is_cheap(engine):
     spent = {}
     for rows in (FEW, MANY):
         frame = section(rows)
-        merge(frame, merging)
+        merge_section(frame, merging)
         best = float("inf")
         for _ in range(3):
             before = time.process_time_ns()
-            merged = merge(frame, merging)
+            merged = merge_section(frame, merging)
             best = min(best, time.process_time_ns() - before)
         assert merged.height == frame["k"].n_unique()
         spent[rows] = best

@@ -240,7 +240,7 @@ def options_between(old, new):
     return gone + [lk.set_option(key, value) for key, value in new.items() if old.get(key) != value]
 
 
-EVOLVED = [name for name in CASES if len(files.ids(table(name)._context())) > 1 and files.ids(table(name)._context())[0] == 0]
+EVOLVED = [name for name in CASES if len(files.list_ids(table(name)._context())) > 1 and files.list_ids(table(name)._context())[0] == 0]
 
 
 @pytest.mark.parametrize("case", EVOLVED)

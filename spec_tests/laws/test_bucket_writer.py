@@ -178,8 +178,8 @@ def test_a_full_compaction_drops_the_rows_that_vectors_took_away():
         one.flush()
     message = one.prepare()
     vectors = BucketDeletionVectors(ctx=handle, partition=EMPTY, bucket=0, positions={})
-    vectors.mark({message.new_files[1].name: np.array([0])})
-    commit(handle, [replace(message, new_index_files=vectors.write()[0])])
+    vectors.add_positions({message.new_files[1].name: np.array([0])})
+    commit(handle, [replace(message, new_index_files=vectors.write_if_changed()[0])])
     assert sorted(read(handle)["v"]) == [1, 10, 20]
     again = writer(handle, SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle)).restore_bucket(EMPTY, 0))
     again.compact(full=True)
@@ -203,7 +203,7 @@ def test_postponed_rows_stay_as_they_came():
     assert file.name.endswith(".avro")
     assert (file.level, file.min_sequence_number, file.max_sequence_number, file.delete_row_count, file.value_stats_cols) == (0, -1, -1, 1, ())
     assert (message.bucket, message.total_buckets) == (-2, -2)
-    writers.drop()
+    writers.abort()
 
 
 # ---- compaction ----------------------------------------------------------------------------------------------------------------------------------------
@@ -281,10 +281,10 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
         if draw.random() < 0.2:
             writers.compact(full=draw.random() < 0.5)
         commit(handle, writers.prepare(), commit_id, writers.commit_user)
-        writers.committed(commit_id)
+        writers.mark_committed(commit_id)
         assert {(p, k): v for k, p, v in read(handle).rows()} == want
         if draw.random() < 0.5:
-            writers.drop()
+            writers.abort()
             writers = None
     if options.get("changelog_producer") in ("lookup", "full-compaction"):
         told = {}
@@ -305,7 +305,7 @@ def test_a_compaction_of_named_partitions_opens_their_buckets():
     for n in range(3):
         writers.write(rows(handle, *((k, p, 0) for k in range(4) for p in "xy")))
         commit(handle, writers.prepare(), n)
-    writers.drop()
+    writers.abort()
     compactor = BucketWriters(handle.with_options({"write-only": "false"}), commit_user="c")
     compactor.compact(partition={"p": "x"}, full=True)
     messages = compactor.prepare()
@@ -316,4 +316,4 @@ def test_a_compaction_of_named_partitions_opens_their_buckets():
     assert sorted(live.column("level").to_pylist()) == [0] * 6 + [5] * 2
     compactor.compact(bucket=1, full=True)
     assert sorted(message.bucket for message in compactor.prepare()) == [1]
-    compactor.drop()
+    compactor.abort()

@@ -36,7 +36,7 @@ def test_all_buckets_share_the_memory_and_the_biggest_gives_first():
     assert all(len(message.new_files) == 1 for message in messages), "spilled rows are one sorted run in the end"
     commit(handle, messages)
     assert read(handle).sort("k").equals(pl.DataFrame({"k": range(10_000), "v": [n % 1000 for n in range(10_000)]}))
-    writers.drop()
+    writers.abort()
 
 
 def test_a_small_bucket_does_not_keep_alive_what_a_big_one_gave_back():
@@ -52,7 +52,7 @@ def test_a_small_bucket_does_not_keep_alive_what_a_big_one_gave_back():
         given_back += sum(one.memory_bytes for one in cold) < before
     assert given_back >= 2
     assert sum(file.row_count for message in writers.prepare() for file in message.new_files) == 2000 + 4 * 40
-    writers.drop()
+    writers.abort()
 
 
 def test_rows_are_merged_before_they_find_their_bucket():
@@ -63,7 +63,7 @@ def test_rows_are_merged_before_they_find_their_bucket():
     assert not writers.is_idle
     [message] = writers.prepare()
     assert held(handle, message.changelog_files) == [(1, "c", 0, 2), (2, "b", 1, 0)]
-    writers.drop()
+    writers.abort()
 
 
 def test_a_failure_of_one_bucket_leaves_no_file_of_any():
@@ -82,7 +82,7 @@ def test_a_failure_of_one_bucket_leaves_no_file_of_any():
         with pytest.raises(StorageFailed, match="disk is full"):
             writers.prepare()
     assert stored(handle)
-    writers.drop()
+    writers.abort()
     assert stored(handle) == []
 
 
@@ -130,7 +130,7 @@ def test_whatever_file_cannot_be_made_a_dropped_writer_leaves_none(late, monkeyp
         except StorageFailed:
             failures += 1
             storage.left = -1
-            writers.drop()
+            writers.abort()
             assert stored(handle) == before
         else:
             break
@@ -154,7 +154,7 @@ def test_a_bucket_that_rests_is_restored_when_rows_come_again():
     writers.write(rows(handle, (1, "c", 0)))
     [message] = writers.prepare()
     assert held(handle, message.new_files) == [(1, "c", 2, 0)]
-    writers.drop()
+    writers.abort()
 
 
 def test_an_overwrite_takes_no_notice_of_what_is_there():
@@ -166,7 +166,7 @@ def test_an_overwrite_takes_no_notice_of_what_is_there():
     writers.write(rows(handle, (2, "b", 0)))
     [message] = writers.prepare()
     assert held(handle, message.new_files) == [(2, "b", 0, 0)]
-    writers.drop()
+    writers.abort()
 
 
 def test_an_overwrite_writes_no_changelog_that_no_commit_would_take():
@@ -175,7 +175,7 @@ def test_an_overwrite_writes_no_changelog_that_no_commit_would_take():
     writers.write(rows(handle, (2, "b", 0)))
     [message] = writers.prepare()
     assert message.changelog_files == ()
-    writers.drop()
+    writers.abort()
 
 
 @pytest.mark.long
@@ -184,7 +184,7 @@ def test_buckets_whose_messages_others_committed_are_closed(tmp_path, bucket):
     keys = {"primary_keys": ["p", "k"], "partition_keys": ["p"]}
     t = lk.create(str(tmp_path / "t"), {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "INT"}, **keys, options={"bucket": bucket})
     with t.writer(commit_user="job") as writer:
-        open_places = lambda: sorted(writer._writers.open_places)  # noqa: E731
+        open_places = lambda: sorted(writer._writers.open_bucket_ids)  # noqa: E731
         writer.write([{"p": 0, "k": k, "v": 1} for k in range(9)])
         first = writer.prepare()
         there = open_places()
@@ -217,7 +217,7 @@ def test_a_bucket_that_was_closed_is_opened_again_for_its_full_compaction():
     assert not writers._open
     [message] = writers.prepare(wait_compaction=False)
     assert [file.level for file in message.compact_after] == [5]
-    writers.drop()
+    writers.abort()
 
 
 def test_the_keys_of_a_flushed_file_that_only_moves_are_not_read_again(monkeypatch):

@@ -449,7 +449,7 @@ def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     for number in (1, 2, 3):
         table.append([{"k": number, "dt": "a"}])
-    target = snapshots.read(table._context(), 2)
+    target = snapshots.read_snapshot(table._context(), 2)
     for name in (target.delta_manifest_list, manifest_reader.manifest_files(table._context(), target)[-1].name):
         path = tmp_path / "t" / "manifest" / name
         sound = path.read_bytes()

@@ -14,7 +14,7 @@ import pytest
 
 from lakekit.bucket import merge_read
 from lakekit.bucket.bucket_writer import MergeTree, RecordingLookup
-from lakekit.bucket.compaction import CompactionJob, CompactResult, compact
+from lakekit.bucket.compaction import CompactionJob, CompactResult, compact_unit
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import MergeTask
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
@@ -113,11 +113,11 @@ class Bucket:
             previous_rows=looking,
             writes_changelog=tells,
         )
-        done = compact(job, unit)
+        done = compact_unit(job, unit)
         self.levels = self.levels.with_changes(done.before, done.after)
         if self.ctx.options.deletion_vectors_enabled:
             for name, parts in looking.deleted_positions.items():
-                self.vectors.mark({name: np.concatenate(parts)})
+                self.vectors.add_positions({name: np.concatenate(parts)})
         self.vectors.remove_files(done.rewritten_names)
         return done
 
@@ -126,7 +126,7 @@ class Bucket:
 
 
 def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bucket]:
-    snapshot = snapshots.latest(handle) if snapshot_id is None else snapshots.read(handle, snapshot_id)
+    snapshot = snapshots.latest(handle) if snapshot_id is None else snapshots.read_snapshot(handle, snapshot_id)
     if snapshot is None:
         return
     rule = merge.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
@@ -230,12 +230,12 @@ def test_every_recorded_compaction_makes_the_rows_the_reference_made(name: str, 
     newest = opened(name)
     for number in range(2, (snapshots.latest_id(newest) or 0) + 1):
         try:
-            snapshot, before = snapshots.read(newest, number), snapshots.read(newest, number - 1)
+            snapshot, before = snapshots.read_snapshot(newest, number), snapshots.read_snapshot(newest, number - 1)
         except SnapshotNotFound:
             continue
         if snapshot.commit_kind != "COMPACT":
             continue
-        schema = schemas.read(newest, snapshot.schema_id)
+        schema = schemas.read_schema(newest, snapshot.schema_id)
         handle = replace(newest, schema=schema, options=TableOptions.parse(schema.options, kind="key"))
         delta = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
         told = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "changelog"))

@@ -166,7 +166,7 @@ def expected(bucket: Bucket, flushed: list[pl.DataFrame]) -> pl.DataFrame:
     rule = merge.merge_spec_from_options(
         bucket.ctx.schema, {key: value for key, value in bucket.ctx.all_options.items() if key not in (*LOOKUP, *VECTORS, "force-lookup")}
     )
-    return merge.merge(pl.concat(flushed), rule).select(bucket.ctx.schema.names).sort("k", "s")
+    return merge.merge_section(pl.concat(flushed), rule).select(bucket.ctx.schema.names).sort("k", "s")
 
 
 @pytest.mark.long

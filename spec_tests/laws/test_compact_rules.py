@@ -179,7 +179,7 @@ def test_a_time_that_is_none_is_refused(table, column: str | None, why: str) -> 
 def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_itself(table) -> None:
     bucket = table(**{"deletion-vectors.enabled": "true"})
     a, b = put(bucket, (1, 1, 0), (2, 1, 0), level=3), put(bucket, (5, 1, 0), (6, 1, 0), level=3)
-    bucket.vectors.mark({a.name: np.array([1])})
+    bucket.vectors.add_positions({a.name: np.array([1])})
     unit = compaction_picker.pick_full_compaction(bucket.levels, bucket.ctx.options, has_vector=lambda file: file.name in bucket.vectors.positions)
     done = bucket.compact(unit)
     assert (done.before, done.rewritten_names) == ((a,), {a.name})
@@ -224,7 +224,7 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
         ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=make_file_names(bucket.ctx), spec=bucket.rule, previous_rows=fails
     )
     with pytest.raises(StorageFailed, match="the disk is gone"):
-        compacting.compact(job, bucket.full())
+        compacting.compact_unit(job, bucket.full())
     assert len(calls) > 1
     assert listed(tmp_path) == before
 

@@ -39,7 +39,7 @@ def placed(assigner: CrossPartition, frame: pl.DataFrame) -> list[tuple]:
     """Every row that is written, in order: key, partition's value, value, kind, bucket; the partition's row must say what the column says."""
     found = assigner.assign(frame)
     assert found.frame.schema == frame.schema
-    texts = {row: cross_partition._values(assigner.ctx, row, found.frame.select("pt")).item() for row in found.partitions.rows}
+    texts = {row: cross_partition._partition_columns(assigner.ctx, row, found.frame.select("pt")).item() for row in found.partitions.rows}
     assert [texts[found.partitions.rows[code]] for code in found.partitions.codes] == found.frame["pt"].to_list()
     return [(*row, bucket) for row, bucket in zip(found.frame.rows(), found.buckets.tolist(), strict=True)]
 
@@ -138,7 +138,7 @@ def standing(handle):
         found.setdefault((partition, bucket), []).append(scanned)
     rule = replace(merge.merge_spec_from_options(handle.schema, handle.all_options), needs_lookup=False)
     for place, frames in found.items():
-        yield place, merge.merge(pl.concat(frames), rule)
+        yield place, merge.merge_section(pl.concat(frames), rule)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from PIL import Image
 from lakekit.draw import humanize, manifests, timeline
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
 from lakekit.draw.png import to_png
-from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, svg
+from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, to_svg
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 
 SIDE = 12
@@ -136,7 +136,7 @@ def test_nothing_leaves_the_drawing(history, by_time, selected):
                 assert 0 <= min(shape.y, shape.to_y) <= max(shape.y, shape.to_y) <= drawing.height
     framed = [shape for shape in drawing.shapes if isinstance(shape, Rect) and shape.is_outline]
     assert len(framed) == (history.find(selected) is not None)
-    found = ET.fromstring(svg(drawing))
+    found = ET.fromstring(to_svg(drawing))
     buttons = [one for one in found.iter() if one.get("role") == "button"]
     assert len(buttons) == len(timeline.lay_out_marks(history, by_time=by_time).groups)
 
@@ -323,7 +323,7 @@ def test_nothing_leaves_the_picture_of_the_tree(tree, data):
             assert left >= 0
             assert left + width <= WIDTH + 0.01
     assert sum(isinstance(shape, Rect) and shape.is_outline for shape in drawing.shapes) == (selected != "")
-    ET.fromstring(svg(drawing))
+    ET.fromstring(to_svg(drawing))
 
 
 @given(trees(), st.integers(20, 140), st.integers(1, 9))

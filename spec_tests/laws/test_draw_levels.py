@@ -15,7 +15,7 @@ from lakekit.draw import levels
 from lakekit.draw.humanize import format_size
 from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, build_axis, key_sort_key, with_row_number_bounds
 from lakekit.draw.levels import LEFT_SHARE, RIGHT_SHARE, build_picture
-from lakekit.draw.shapes import TextShape, svg
+from lakekit.draw.shapes import TextShape, to_svg
 
 FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 
@@ -243,7 +243,7 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
     state = replace(state, files=hostile)
     title = "<b>bucket</b>"
     found = build_picture(title, [state], is_append=is_append)
-    for page in (svg(levels.to_drawing(found)), levels.levels_html(title, [state], is_append=is_append)):
+    for page in (to_svg(levels.to_drawing(found)), levels.levels_html(title, [state], is_append=is_append)):
         assert "<script" not in page
         assert "<b>bucket" not in page
     drawn = levels.to_drawing(found)

@@ -23,7 +23,7 @@ def put_sidecars(root):
     layout, storage = handle.paths, handle.storage
     made = {}
     for number in snapshots.ids(handle):
-        snapshot = snapshots.read(handle, number)
+        snapshot = snapshots.read_snapshot(handle, number)
         members = {}
         for which in ("base", "delta"):
             files = manifest_reader.manifest_files(handle, snapshot, which)

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.bucket import lookup as held_keys
-from lakekit.bucket.lookup import LookupLevels, _look_up_by_join, lookup
+from lakekit.bucket.lookup import LookupLevels, _look_up_by_join, look_up_rows
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.compaction_picker import SortedRun
 from lakekit.model.data_file import EMPTY_ROW
@@ -32,7 +32,7 @@ def test_held_keys_answer_as_files_do(text, tmp_path):
     older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=runs, vectors=deleted)
     asked = pl.Series("k", np.random.default_rng(2).permutation(5000)[:900]).cast(numbers[0].to_physical().dtype).cast(dtype).to_frame()
     for _ in range(2):  # read, and then held
-        by_number, by_join = lookup(older, asked, ("k", "v")), _look_up_by_join(older, asked, ("k", "v"))
+        by_number, by_join = look_up_rows(older, asked, ("k", "v")), _look_up_by_join(older, asked, ("k", "v"))
         assert by_number.rows.sort("k").equals(by_join.rows.sort("k"))
         assert by_number.positions.keys() == by_join.positions.keys()
         assert all((by_number.positions[name] == positions).all() for name, positions in by_join.positions.items())
@@ -47,7 +47,7 @@ def test_keys_that_do_not_ascend_are_not_held(tmp_path):
     files = tuple(replace(file, min_key=file.max_key, max_key=file.max_key) for file in files)
     older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=(SortedRun(level=5, files=files),))
     assert held_keys.find_key_rows(handle, files[0], older.file_path(files[0]), np.array([2]), span=1.0) is None
-    assert lookup(older, pl.DataFrame({"k": [9]}), ()).positions[files[0].name].tolist() == [3]
+    assert look_up_rows(older, pl.DataFrame({"k": [9]}), ()).positions[files[0].name].tolist() == [3]
 
 
 def test_keys_of_files_that_were_just_written_are_not_read(tmp_path, monkeypatch):

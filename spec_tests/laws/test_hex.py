@@ -82,10 +82,10 @@ def test_damaged_files(chosen):
 @given(chosen=st.data())
 def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
     types = [parse(text) for text in chosen.draw(st.lists(st.sampled_from(TYPES), max_size=5))]
-    row = binary_row.encode([chosen.draw(values(t)) for t in types], types)
+    row = binary_row.encode_row([chosen.draw(values(t)) for t in types], types)
     marks = SpanRecorder()
     read = binary_value.decode_row(binary_value.BoundedSlice.read_remaining(Cursor(row, spans=marks)), types)
-    assert repr(read) == repr(binary_row.decode(row, types))
+    assert repr(read) == repr(binary_row.decode_row(row, types))
     found = innermost_spans(marks.spans, len(row))
     assert sum(mark.length for mark in found) == len(row)
     assert all(mark.field != UNREAD_LABEL for mark in found)

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
 from lakekit.file_index import container as index_container
-from lakekit.file_index.evaluator import evaluate
+from lakekit.file_index.evaluator import evaluate_indexes
 from lakekit.predicate import OPERATORS, And, Leaf, Or
 from lakekit.types import DataType, Instant, arrow, parse
 
@@ -159,7 +159,7 @@ def test_conditions_over_several_columns(data: st.DataObject) -> None:
             return any(holds(p, i) for p in part.parts)
         return matches(columns[part.column][i], part.op, known[id(part)])
 
-    found = evaluate(index_container.encode_container(indexes), predicate, types, count)
+    found = evaluate_indexes(index_container.encode_container(indexes), predicate, types, count)
     assert rows_of(found, count) >= {i for i in range(count) if holds(predicate, i)}
 
 
@@ -228,8 +228,8 @@ def test_bounds_of_one_column_are_one_question(data: st.DataObject) -> None:
     container = index_container.encode_container({"c": payloads})
     bounds = [(op, value) for op in data.draw(st.lists(st.sampled_from(["<", "<=", ">", ">="]), min_size=2, max_size=4)) for value in [data.draw(values(t))]]
     parts = tuple(Leaf("c", op, (literal(value, t),)) for op, value in bounds)
-    found = rows_of(evaluate(container, And(parts), {"c": t}, len(column)), len(column))
-    assert found == set.intersection(*(rows_of(evaluate(container, part, {"c": t}, len(column)), len(column)) for part in parts))
+    found = rows_of(evaluate_indexes(container, And(parts), {"c": t}, len(column)), len(column))
+    assert found == set.intersection(*(rows_of(evaluate_indexes(container, part, {"c": t}, len(column)), len(column)) for part in parts))
     assert found >= {i for i, value in enumerate(column) if all(matches(value, op, [bound]) for op, bound in bounds)}
 
 
@@ -246,7 +246,7 @@ def test_indexes_are_asked_until_one_knows_the_rows(monkeypatch: pytest.MonkeyPa
         (Leaf("c", "=", (3,)), {3}, ["bitmap"]),
         (Leaf("c", "is null"), set(), ["bitmap"]),
     ):
-        assert rows_of(evaluate(container, predicate, {"c": t}, 9), 9) == wanted
+        assert rows_of(evaluate_indexes(container, predicate, {"c": t}, 9), 9) == wanted
         assert asked == kinds
         asked.clear()
 

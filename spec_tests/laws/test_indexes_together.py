@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit import plugins
 from lakekit.errors import LakekitError
 from lakekit.file_index import container as index_container
-from lakekit.file_index.evaluator import Containers, evaluate, rule_out_files
+from lakekit.file_index.evaluator import Containers, evaluate_indexes, rule_out_files
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import arrow, parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values
@@ -51,7 +51,7 @@ def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Pred
 
 def alone(one: bytes, count: int, predicate: Predicate, types: dict[str, DataType]) -> bool:
     try:
-        return evaluate(one, predicate, types, count) is False
+        return evaluate_indexes(one, predicate, types, count) is False
     except LakekitError:
         return False
 

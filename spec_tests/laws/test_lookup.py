@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.bucket import restore
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors, merge_positions
-from lakekit.bucket.lookup import MAX_LOOKUP_ROWS, LookupLevels, _select_overlapping, lookup
+from lakekit.bucket.lookup import MAX_LOOKUP_ROWS, LookupLevels, _select_overlapping, look_up_rows
 from lakekit.bucket.restore import EMPTY_BUCKET, RestoredBucket, SnapshotBuckets, check_buckets
 from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE
 from lakekit.data_file import deletion_vector_reader
@@ -76,11 +76,11 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
         for output in (0, 4):
             older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=levels.runs_above(output), vectors=vectors.positions)
             want = walked(older, keys, columns)
-            found = lookup(older, keys, columns)
+            found = look_up_rows(older, keys, columns)
             assert sorted(map(repr, found.rows.to_dicts())) == sorted(repr(row) for row, _, _ in want.values())
             places = {(file, int(at)) for file, positions in found.positions.items() for at in positions}
             assert places == {(file, at) for _, file, at in want.values()}
-            alone = lookup(older, keys, ())
+            alone = look_up_rows(older, keys, ())
             assert alone.rows.columns == [LEVEL]
             assert alone.rows.height == found.rows.height
             assert {file: positions.tolist() for file, positions in alone.positions.items()} == {f: p.tolist() for f, p in found.positions.items()}
@@ -118,9 +118,9 @@ def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
     [(partition, bucket, restored, _)] = list(buckets(handle))
     older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=LsmLevels.from_files(restored.files, handle.options).runs_above(0))
     keys = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files])
-    whole = lookup(older, keys, handle.schema.names)
+    whole = look_up_rows(older, keys, handle.schema.names)
     monkeypatch.setattr("lakekit.bucket.lookup.MAX_LOOKUP_ROWS", 1)
-    parts = lookup(older, keys, handle.schema.names)
+    parts = look_up_rows(older, keys, handle.schema.names)
     assert parts.rows.equals(whole.rows)
     assert list(parts.positions) == list(whole.positions)
 
@@ -142,22 +142,22 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
     handle = open_context(str(tmp_path / name), options={"deletion-vectors.bitmap64": bits == "64"})
     seen = 0
     for partition, bucket, restored, vectors in buckets(handle):
-        assert vectors.write() == ((), ()), "nothing changed"
+        assert vectors.write_if_changed() == ((), ()), "nothing changed"
         file = next(file for file in restored.files if file.level > 0)
         before = {name: positions.tolist() for name, positions in vectors.positions.items()}
-        vectors.mark({file.name: np.array([0, 1])})
-        vectors.mark({})
-        (new,), old = vectors.write()
+        vectors.add_positions({file.name: np.array([0, 1])})
+        vectors.add_positions({})
+        (new,), old = vectors.write_if_changed()
         assert [one.file_name for one in old] == [one.file_name for one in restored.vectors]
         entry = IndexManifestEntry(**{name: getattr(new, name) for name in new.__slots__}, partition=partition, bucket=bucket)
         again = deletion_vector_reader.load_positions(handle, {part.file_name: entry for part in new.ranges})
         want = before | {file.name: sorted({0, 1, *before.get(file.name, ())})}
         assert {name: positions.tolist() for name, positions in again.items()} == {name: held for name, held in want.items() if held}
         assert new.row_count == len(new.ranges)
-        vectors.mark({file.name: np.array([1])})
-        assert vectors.write() == ((), ()), "a row is deleted once"
+        vectors.add_positions({file.name: np.array([1])})
+        assert vectors.write_if_changed() == ((), ()), "a row is deleted once"
         vectors.remove_files([*before, file.name, "no such file"])
-        (empty,), (replaced,) = vectors.write()
+        (empty,), (replaced,) = vectors.write_if_changed()
         assert (replaced, empty.row_count, empty.ranges, empty.file_size_bytes) == (new, 0, (), 1)
         vectors.delete_files([new, empty])
         with pytest.raises(FileMissing):
@@ -221,7 +221,7 @@ def test_what_could_not_be_read_is_not_taken_for_nothing(tables_path, monkeypatc
     with monkeypatch.context() as broken:
         broken.setattr(restore.manifest_reader, "read_live_entries", fails)
         with pytest.raises(StorageFailed):
-            standing.load([partition])
+            standing.load_partitions([partition])
     assert standing.restore_bucket(partition, 0).files
 
 

@@ -49,7 +49,7 @@ def named(table: lk.Table, asked: pl.Expr) -> list[str]:
     source = table_scan.scan(handle)
     condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), handle.schema)
     found = planner.plan_read(handle, time_travel.resolve_position(handle), condition)
-    return found.entries.take(found.selected).column("file_name").to_pylist()
+    return found.entries.take(found.selected_indices).column("file_name").to_pylist()
 
 
 def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, beside: bool, file_format: str = "parquet") -> lk.Table:

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings, strategies as st
 from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError
 from lakekit.lsm import merge as lsm_merge
-from lakekit.lsm.merge import merge, selects_rows, winner_mask
+from lakekit.lsm.merge import merge_section, selects_rows, winner_mask
 from lakekit.testing import oracle
 from lakekit.testing.strategies import DRAWN_ENGINES, SYSTEM, canonical_rows, merges, to_dicts
 
@@ -32,7 +32,7 @@ REFUSALS = (
 def merged(case, frame=None):
     """The rows, or the error."""
     try:
-        return to_dicts(merge(case.frame() if frame is None else frame, case.rule, keep_deletes=True))
+        return to_dicts(merge_section(case.frame() if frame is None else frame, case.rule, keep_deletes=True))
     except LakekitError as refused:
         return refused
 
@@ -81,8 +81,8 @@ def test_slices_by_key_are_the_whole(case, data):
 def test_merging_again_changes_nothing(case):
     once = merged(case)
     assume(not isinstance(once, LakekitError))
-    frame = merge(case.frame(), case.rule, keep_deletes=True)
-    twice = merge(frame.with_columns(pl.lit(0, pl.Int32).alias(LEVEL)), case.rule, keep_deletes=True)
+    frame = merge_section(case.frame(), case.rule, keep_deletes=True)
+    twice = merge_section(frame.with_columns(pl.lit(0, pl.Int32).alias(LEVEL)), case.rule, keep_deletes=True)
     assert canonical_rows(to_dicts(twice), case.rule) == canonical_rows(once, case.rule)
 
 
@@ -94,8 +94,8 @@ def test_merges_of_merges_are_the_merge(case, data):
     assume("changelog-producer" not in case.options and "ignore-delete" not in case.options)
     frame = case.frame().sort("_SEQUENCE_NUMBER")
     cut = data.draw(st.integers(0, frame.height))
-    early, late = merge(frame.head(cut), case.rule, keep_deletes=True), frame.tail(frame.height - cut).drop(LEVEL)
-    both = merge(pl.concat([early, late]), case.rule, keep_deletes=True)
+    early, late = merge_section(frame.head(cut), case.rule, keep_deletes=True), frame.tail(frame.height - cut).drop(LEVEL)
+    both = merge_section(pl.concat([early, late]), case.rule, keep_deletes=True)
     assert canonical_rows(to_dicts(both), case.rule) == canonical_rows(merged(case), case.rule)
 
 
@@ -123,7 +123,7 @@ def test_a_projection_reads_what_the_whole_says(case, data):
 def test_deletes_are_dropped_by_those_who_read(case):
     kept = merged(case)
     assume(not isinstance(kept, LakekitError))
-    read = to_dicts(merge(case.frame(), case.rule))
+    read = to_dicts(merge_section(case.frame(), case.rule))
     assert canonical_rows(read, case.rule) == canonical_rows([row for row in kept if row["_VALUE_KIND"] % 2 == 0], case.rule)
     if selects_rows(case.rule):
         assert int(np.count_nonzero(winner_mask(case.frame(), case.rule))) == len(read)
@@ -135,6 +135,6 @@ def test_without_sequence_numbers_the_place_decides(case):
     frame = case.frame().sort("_SEQUENCE_NUMBER")
     with_numbers = merged(case, frame)
     assume(not isinstance(with_numbers, LakekitError))
-    without = to_dicts(merge(frame.drop("_SEQUENCE_NUMBER"), case.rule, keep_deletes=True))
+    without = to_dicts(merge_section(frame.drop("_SEQUENCE_NUMBER"), case.rule, keep_deletes=True))
     wanted = [{name: value for name, value in row.items() if name != "_SEQUENCE_NUMBER"} for row in with_numbers]
     assert canonical_rows(without, case.rule) == canonical_rows(wanted, case.rule)

@@ -44,7 +44,7 @@ def reads(handle: TableContext) -> list[str]:
 
 def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: TableContext) -> None:
     ids = snapshots.ids(handle)
-    before, after = snapshots.read(handle, ids[-2]), snapshots.read(handle, ids[-1])
+    before, after = snapshots.read_snapshot(handle, ids[-2]), snapshots.read_snapshot(handle, ids[-1])
     manifest_reader.read_live_entries(handle, before)
     reads(handle)
     manifest_reader.read_live_entries(handle, before)
@@ -61,7 +61,7 @@ def test_what_is_kept_changes_no_answer(handle: TableContext, budget: int) -> No
     """With any budget, every snapshot asked in any order has the same live files as when nothing is known."""
     small = replace(handle, runtime=Runtime(metadata_cache=LRUCache(budget)))
     for number in [*snapshots.ids(handle), *reversed(snapshots.ids(handle))]:
-        snapshot = snapshots.read(handle, number)
+        snapshot = snapshots.read_snapshot(handle, number)
         fresh = manifest_reader.read_live_entries(replace(handle, runtime=Runtime()), snapshot)
         assert manifest_reader.read_live_entries(small, snapshot).table.equals(fresh.table)
         assert int(fresh.integers("row_count").sum()) == snapshot.total_record_count

@@ -28,7 +28,7 @@ def test_manifests_that_may_hold_one_of_many_partitions(types):
     some = {"INT": [None, -3, 0, 7, 9], "VARCHAR": [None, "", "a", "ä", "\U0001f600", "￿"], "DOUBLE": [None, float("nan"), -0.0, 0.0, 2.5]}
 
     def row() -> bytes:
-        return binary_row.with_arity(binary_row.encode([luck.choice(some[t.root]) for t in types], list(types)), len(types))
+        return binary_row.with_arity(binary_row.encode_row([luck.choice(some[t.root]) for t in types], list(types)), len(types))
 
     files = []
     for at in range(120):
@@ -49,7 +49,7 @@ def handle(tmp_path_factory):
 
 
 def rows(*names: str, external: str | None = None):
-    partitions = [binary_row.with_arity(binary_row.encode([value], [TEXT]), 1) for value in ("a b", None, "c/d")]
+    partitions = [binary_row.with_arity(binary_row.encode_row([value], [TEXT]), 1) for value in ("a b", None, "c/d")]
     files = [DataFileMeta(name=name, size_bytes=1, row_count=1, external_path=None if external is None else f"{external}/{name}") for name in names]
     return [(manifest_entries.ADD, partitions[at % 3], at % 4 - 2, 2, file) for at, file in enumerate(files)]
 

@@ -79,7 +79,7 @@ HINTS = [None, b"", b"abc", b"-1", b"0", b"1" * 20, b"6\n", b"\xef\xbb\xbf6", b"
 def test_hints_are_advice(known: tuple[int, ...]) -> None:
     for latest, earliest in itertools.product(HINTS, HINTS):
         handle, _ = table(known, latest=latest, earliest=earliest)
-        newest, oldest = snapshots.latest(handle), snapshots.earliest(handle)
+        newest, oldest = snapshots.latest(handle), snapshots.read_earliest(handle)
         assert (snapshots.latest_id(handle), snapshots.earliest_id(handle)) == ((max(known), min(known)) if known else (None, None)), (latest, earliest)
         assert (None if newest is None else newest.id, None if oldest is None else oldest.id) == ((max(known), min(known)) if known else (None, None))
 
@@ -99,7 +99,7 @@ def test_an_unreadable_hint_is_no_hint(tmp_path: Path) -> None:
 def test_a_good_hint_saves_the_listing() -> None:
     handle, storage = table([1, 2, 3], latest=b"3")
     storage.trace.clear()
-    assert snapshots.latest(handle) == snapshots.read(handle, 3)
+    assert snapshots.latest(handle) == snapshots.read_snapshot(handle, 3)
     assert storage.count("list") == 0
 
 
@@ -120,7 +120,7 @@ def test_a_snapshot_met_half_written_is_read_again() -> None:
     for cut in (0, 1, len(whole) // 2, len(whole) - 1):
         storage.put(path, whole[:cut])
         waiting = Waiting(happens=lambda path=path: storage.put(path, whole))
-        assert snapshots.read(replace(handle, runtime=waiting.runtime()), 1).id == 1
+        assert snapshots.read_snapshot(replace(handle, runtime=waiting.runtime()), 1).id == 1
         assert waiting.waits == [metadata_io.WAIT_MS]
 
 
@@ -129,7 +129,7 @@ def test_a_snapshot_that_stays_torn_is_corrupt() -> None:
     storage.put(handle.paths.snapshot(1), snapshot_bytes(1)[:50])
     waiting = Waiting()
     with pytest.raises(Corrupt) as raised:
-        snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
+        snapshots.read_snapshot(replace(handle, runtime=waiting.runtime()), 1)
     assert raised.value.path == handle.paths.snapshot(1)
     assert raised.value.offset is not None
     assert waiting.waits == [metadata_io.WAIT_MS] * (metadata_io.READ_ATTEMPTS - 1)
@@ -141,7 +141,7 @@ def test_a_wrong_member_is_not_waited_for() -> None:
     for damaged in (snapshot_bytes(1, schemaId="x"), snapshot_bytes(2)):
         storage.put(handle.paths.snapshot(1), damaged)
         with pytest.raises(Corrupt):
-            snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
+            snapshots.read_snapshot(replace(handle, runtime=waiting.runtime()), 1)
     assert waiting.waits == []
 
 
@@ -162,7 +162,7 @@ def test_what_expires_while_it_is_searched_is_searched_again() -> None:
     for number in range(1, 5):
         storage.put(f"{ROOT}/snapshot/snapshot-{number}", snapshot_bytes(number))
     handle = open_context(ROOT, storage=storage)
-    found = snapshots.earliest(handle)
+    found = snapshots.read_earliest(handle)
     assert found is not None
     assert found.id > 1
     assert snapshots.latest_at_or_before(handle, 0) is None
@@ -220,20 +220,20 @@ def test_expired_snapshots() -> None:
         (-1, "snapshot -1 of shop.orders does not exist: ids begin at 1 and snapshots 5 to 7 remain. A tag keeps one: tags are v1 (5), month-end (6)"),
     ):
         with pytest.raises(SnapshotNotFound) as raised:
-            snapshots.read(handle, number)
+            snapshots.read_snapshot(handle, number)
         assert str(raised.value) == text
     assert [tag.name for tag in refs.list_tags(handle)] == ["v1", "month-end"]
     with pytest.raises(SnapshotNotFound, match=r"shop.orders has no snapshot 1: it has no snapshots yet"):
-        snapshots.read(table()[0], 1)
+        snapshots.read_snapshot(table()[0], 1)
     with pytest.raises(SnapshotNotFound, match=r"is gone: snapshot 2 remains."):
-        snapshots.read(table([2])[0], 1)
+        snapshots.read_snapshot(table([2])[0], 1)
 
 
 def test_a_damaged_tag_does_not_hide_the_message() -> None:
     handle = tagged()
     handle.storage.put(handle.paths.tag("v1"), b"[]")
     with pytest.raises(SnapshotNotFound, match="tags are month-end, v1"):
-        snapshots.read(handle, 3)
+        snapshots.read_snapshot(handle, 3)
 
 
 def test_missing_tags_branches_and_consumers() -> None:
@@ -295,9 +295,9 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
     assert (opened.dynamic, opened.all_options["scan.snapshot-id"], opened.kind) == ({"scan.snapshot-id": 1, "scan.mode": None}, "1", "key")
     assert opened.paths.bucket_dir("", 0) == f"{ROOT}/data/bucket-0"
     assert [schema.id for schema in schemas.read_all(opened)] == [0, 9, 10]
-    then = opened.with_schema(schemas.read(opened, 9))
+    then = opened.with_schema(schemas.read_schema(opened, 9))
     assert (then.schema.id, then.schema.comment, then.options.bucket, then.schema.options["bucket"]) == (9, "nine", 4, "4")
-    now = handle.with_schema(schemas.latest(handle))
+    now = handle.with_schema(schemas.read_latest(handle))
     assert (now.schema.id, now.options.bucket) == (10, 4)
     assert opened.with_options({"scan.snapshot-id": None}).options.scan_snapshot_id is None
     for of_the_table in (opened.with_options({"scan.fallback-branch": None}), opened.with_options({"scan.fallback-branch": None}).with_schema(opened.schema)):
@@ -312,16 +312,16 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
 def test_a_schema_that_is_not_there_is_told() -> None:
     handle, storage = table([1])
     with pytest.raises(Corrupt, match=r"shop.orders refers to schema 4, which is not there; schemas are 0"):
-        schemas.read(handle, 4)
+        schemas.read_schema(handle, 4)
     storage.put(f"{ROOT}/schema/schema-1", schema_bytes(7))
     with pytest.raises(Corrupt, match="says it is schema 7"):
-        schemas.latest(handle)
+        schemas.read_latest(handle)
 
 
 def test_a_schema_that_was_replaced_is_read_anew() -> None:
     handle, storage = table([1])
     storage.put(f"{ROOT}/schema/schema-0", schema_bytes(comment="another table now"))
-    assert schemas.read(handle, 0).comment == "another table now"
+    assert schemas.read_schema(handle, 0).comment == "another table now"
 
 
 @pytest.mark.parametrize("directory", ["..", "../x", "a/../../b", "a//b", "a\0"])
@@ -362,7 +362,7 @@ def test_changelogs_outlive_snapshots() -> None:
 
 def test_statistics() -> None:
     handle, storage = table([1], statistics="stat-a-0")
-    snapshot = snapshots.read(handle, 1)
+    snapshot = snapshots.read_snapshot(handle, 1)
     with pytest.raises(FileMissing):
         refs.read_statistics(handle, snapshot)
     storage.put(handle.paths.statistics("stat-a-0"), b'{"snapshotId":1,"schemaId":0,"colStats":{}}')

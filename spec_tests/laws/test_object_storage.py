@@ -242,7 +242,7 @@ def test_a_silent_store_runs_into_the_timeout(server: S3Server) -> None:
 def test_without_credentials_it_is_said_which(root: str, told: str) -> None:
     storage, _ = objects.open(root, {"azure_storage_account_name": "a"} if root.startswith("az") else {})
     text = "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error: error sending request"
-    assert told in storage._failed(f"{root}/t", refusals.GenericError(text)).message
+    assert told in storage._translate_failure(f"{root}/t", refusals.GenericError(text)).message
 
 
 def test_a_store_that_is_not_reached_is_named() -> None:

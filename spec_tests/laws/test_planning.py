@@ -75,7 +75,7 @@ def planned(case: str, condition: pl.Expr):
 
 
 def names(plan) -> set[str]:
-    return set(plan.entries.column("file_name").take(pa.array(plan.selected)).to_pylist())
+    return set(plan.entries.column("file_name").take(pa.array(plan.selected_indices)).to_pylist())
 
 
 @cache
@@ -255,9 +255,9 @@ def test_partitions_are_chosen_exactly(data):
     condition = data.draw(conditions(there))
     handed, is_whole = polars_pushdown.all_filters_of(condition, source(case).schema())
     plan = planned(case, condition)
-    chosen = set(plan.entries.column("partition").take(pa.array(plan.selected)).to_pylist())
+    chosen = set(plan.entries.column("partition").take(pa.array(plan.selected_indices)).to_pylist())
     whole = source(case).plans(polars_pushdown.ScanFilter())[0]
-    every = set(whole.entries.column("partition").take(pa.array(whole.selected)).to_pylist())
+    every = set(whole.entries.column("partition").take(pa.array(whole.selected_indices)).to_pylist())
     paths = {partition_path(plan.ctx, one).rstrip("/") for one in every}
     wanted = set(found.partitions().filter(there.select(condition.alias("fits")).to_series())["partition"].to_list()) & paths
     got = {partition_path(plan.ctx, one).rstrip("/") for one in chosen}
@@ -286,7 +286,7 @@ def test_a_named_key_leaves_its_bucket(case):
         if condition is None:
             continue
         plan = planned(case, condition)
-        chosen = set(plan.entries.integers("bucket")[plan.selected].tolist())
+        chosen = set(plan.entries.integers("bucket")[plan.selected_indices].tolist())
         holds = set(stored.filter(condition)["bucket"].to_list())
         assert holds <= chosen
         steps = [step for step in plan.steps if step.why == "bucket"]
@@ -327,7 +327,7 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
         wanted = int(hashing.hash_columns(values, [field.type for field in keys])[0])
         plan = planned(case, condition)
         assert any(step.why == "hash index" for step in plan.steps)
-        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.integers("bucket")[at])) for at in plan.selected}
+        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.integers("bucket")[at])) for at in plan.selected_indices}
         assert chosen <= {place for place, held in hashes.items() if wanted in held}
         assert chosen
         dropped += sum(step.before - step.after for step in plan.steps if step.why == "hash index")
@@ -409,7 +409,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
 def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
     handle = table("dedup_overlapping_runs")._context()
     position = time_travel.resolve_position(handle)
-    assert set(plan_read(handle, position, limit=1).selected.tolist()) == set(plan_read(handle, position).selected.tolist())
+    assert set(plan_read(handle, position, limit=1).selected_indices.tolist()) == set(plan_read(handle, position).selected_indices.tolist())
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ PLACES = {"day=19723/p=a": (19723, "a"), "day=19724/p=x%3Dy": (19724, "x=y"), "d
 
 
 def encoded(values, types):
-    return binary_row.with_arity(binary_row.encode(values, types), len(types))
+    return binary_row.with_arity(binary_row.encode_row(values, types), len(types))
 
 
 def laid(path: Path, format_name: str) -> None:

@@ -66,7 +66,7 @@ def test_more_than_64_bits_are_corrupt_to_all_that_read_numbers(data):
     with pytest.raises(Corrupt, match="more than 64 bits"):
         orc_tail.parse_members(b"\x08" + made)
     with pytest.raises(Corrupt, match="more than 64 bits"):
-        thrift.decode(b"\x16" + made)
+        thrift.decode_struct(b"\x16" + made)
     with pytest.raises(Corrupt, match="more than 64 bits"):
         orc_runs.sum_lengths(b"\xff" + made, second=False)
 
@@ -79,5 +79,5 @@ def test_a_number_that_does_not_end_is_told_by_who_reads_it(count):
     with pytest.raises(Corrupt, match="does not end"):
         orc_tail.parse_members(b"\x08" + made)
     with pytest.raises(Corrupt, match="ends too early"):
-        thrift.decode(b"\x16" + made)
+        thrift.decode_struct(b"\x16" + made)
     assert orc_runs.sum_lengths(b"\xff" + made, second=False) == 0  # left to Arrow

@@ -52,12 +52,12 @@ def opened(storage: Storage, runtime: Runtime | None = None) -> TableContext:
 
 def part(p: str) -> bytes:
     """A serialized partition."""
-    return binary_row.with_arity(binary_row.encode((p,), (TEXT,)), 1)
+    return binary_row.with_arity(binary_row.encode_row((p,), (TEXT,)), 1)
 
 
 def key(k: int) -> bytes:
     """A serialized key."""
-    return binary_row.with_arity(binary_row.encode((k,), (INT,)), 1)
+    return binary_row.with_arity(binary_row.encode_row((k,), (INT,)), 1)
 
 
 def file(name: str, low: int = 0, high: int = 9, level: int = 0, rows: int = 10) -> DataFileMeta:
@@ -96,7 +96,7 @@ def check_table(store: MemoryStorage) -> None:
     handle = opened(store)
     found = snapshots.read_all(handle)
     assert [one.id for one in found] == list(range(1, len(found) + 1))
-    assert schemas.ids(handle) == list(range(len(schemas.ids(handle))))
+    assert schemas.list_ids(handle) == list(range(len(schemas.list_ids(handle))))
     total = 0
     for one in found:
         data = store.files[handle.paths.snapshot(one.id)][0]

@@ -141,8 +141,8 @@ def check(store: MemoryStorage, allowed: dict[str, set[bytes | None]], *, gap: b
         assert gap or numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True, (branch, numbers)
         latest = snapshots.latest(of)
         assert (latest is None) == (not numbers)
-        if latest is not None and schemas.ids(of):
-            assert latest.schema_id in schemas.ids(of) or branch != "main"
+        if latest is not None and schemas.list_ids(of):
+            assert latest.schema_id in schemas.list_ids(of) or branch != "main"
             assert gap or latest.id == numbers[-1]
 
 

@@ -28,7 +28,7 @@ def deadly(tmp_path, monkeypatch) -> Path:
     t.append([{"id": 99, "v": "z"}])
     monkeypatch.setenv(dying_decoder.DEADLY, str(file))
     decoder = runtime.ChildProcess("spec_tests.reliability.dying_decoder")
-    monkeypatch.setattr(child_process, "_decoder", lambda: decoder)
+    monkeypatch.setattr(child_process, "_child_process", lambda: decoder)
     return file
 
 

@@ -99,7 +99,7 @@ def test_a_table_or_none(store_of):
         assert {path: data for path, data in store.files.items() if path.startswith(f"{ROOT}/")} == before.files, case
         there = TableLocation(name="u", storage=store, paths=TablePaths(root=TARGET))
         found = "none"
-        if schemas.ids(there):
+        if schemas.list_ids(there):
             found = "empty" if snapshots.latest(there) is None else "whole"
         if found == "whole":
             assert rows(store, TARGET) == expected, case

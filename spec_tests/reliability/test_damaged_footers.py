@@ -26,13 +26,13 @@ CALLS = "spec_tests.reliability.damaged_calls:"
 def with_footer(data: bytes, change) -> bytes:
     """The file with another footer, of as many bytes: `change` is called with it, decoded; who wrote it is cut or made longer."""
     length = int.from_bytes(data[-8:-4], "little")
-    footer, _ = thrift.decode(data, len(data) - 8 - length)
+    footer, _ = thrift.decode_struct(data, len(data) - 8 - length)
     change(footer)
     for _ in range(2):
-        missing = length - len(thrift.encode(footer))
+        missing = length - len(thrift.encode_struct(footer))
         writer = bytes(footer[6][1])
         footer[6] = (thrift.BINARY, writer[: len(writer) + missing].ljust(len(writer) + missing))
-    made = thrift.encode(footer)
+    made = thrift.encode_struct(footer)
     assert len(made) == length
     return data[: -8 - length] + made + struct.pack("<I", length) + b"PAR1"
 

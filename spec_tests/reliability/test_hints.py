@@ -102,7 +102,7 @@ def test_b24_hints_that_change_while_they_are_read(meanwhile: Callable[[MemorySt
 
 def ends(handle: TableContext) -> tuple[int | None, int | None]:
     """The newest and oldest snapshot, asked for by number and by what they say."""
-    last, first = snapshots.latest(handle), snapshots.earliest(handle)
+    last, first = snapshots.latest(handle), snapshots.read_earliest(handle)
     return (None if last is None else last.id, None if first is None else first.id)
 
 
@@ -268,7 +268,7 @@ def facts(handle: TableContext) -> tuple[object, ...]:
         snapshots.ids(handle),
         ends(handle),
         snapshots.changelog_ids(handle),
-        schemas.ids(handle),
+        schemas.list_ids(handle),
         refs.list_tag_names(handle),
         refs.list_branch_names(handle),
         refs.consumer_ids(handle),

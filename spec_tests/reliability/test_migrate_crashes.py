@@ -104,7 +104,7 @@ def test_a_table_or_none_and_no_row_lost(store_of, move):
         case = (at, kind, faulty.trace[at])
         there = TableLocation(name="t", storage=store, paths=TablePaths(root=TARGET))
         found = "none"
-        if schemas.ids(there):
+        if schemas.list_ids(there):
             found = "empty" if snapshots.latest(there) is None else "whole"
         left = source_of(store)
         assert left.items() <= source_of(before).items(), case

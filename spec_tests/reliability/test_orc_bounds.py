@@ -78,7 +78,7 @@ def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
     for stream in orc_tail.bytes_members(footer, 1):
         kind, column, length = (orc_tail.integer_member(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
         if kind == wanted:
-            found.append((column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes), encodings[column] in (2, 3)))
+            found.append((column, orc_tail.inflate_all(data[at : at + length], tail.codec, tail.block_bytes), encodings[column] in (2, 3)))
         at += length
     return found
 
@@ -257,7 +257,7 @@ def every_stream(data: bytes) -> list[tuple[int, int, bytes]]:
     at, found = tail.stripes[0].offset, []
     for stream in orc_tail.bytes_members(orc_tail.read_stripe_footer(tail, tail.stripes[0]), 1):
         kind, column, length = (orc_tail.integer_member(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
-        found.append((kind, column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes)))
+        found.append((kind, column, orc_tail.inflate_all(data[at : at + length], tail.codec, tail.block_bytes)))
         at += length
     return found
 
@@ -444,4 +444,4 @@ def test_a_chunk_that_inflates_to_more_than_a_block_is_corrupt(codec):
     data = sink.getvalue().to_pybytes()
     tail = orc_tail.parse_tail(data)
     with pytest.raises(Corrupt, match="a chunk"):
-        orc_tail.inflate(data[3:][: tail.stripes[0].index_bytes + tail.stripes[0].data_bytes], tail.codec, 1000)
+        orc_tail.inflate_all(data[3:][: tail.stripes[0].index_bytes + tail.stripes[0].data_bytes], tail.codec, 1000)

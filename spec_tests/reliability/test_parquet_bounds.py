@@ -40,7 +40,7 @@ def headers(data: bytes) -> Iterator[tuple[int, int, thrift.Struct]]:
             at = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
             end = at + chunk.total_compressed_size
             while at < end:
-                said, behind = thrift.decode(data, at)
+                said, behind = thrift.decode_struct(data, at)
                 yield at, behind, said
                 at = behind + said[3][1]
 
@@ -110,7 +110,7 @@ def changed(data: bytes, at: int, behind: int, said: thrift.Struct, member: tupl
     if member[-1] not in holder:
         return None
     holder[member[-1]] = (thrift.I32, value)
-    head = thrift.encode(new)
+    head = thrift.encode_struct(new)
     missing = len(head) - (behind - at)
     return data[:at] + head + data[behind + missing :] if missing >= 0 else data[:at] + head + bytes(-missing) + data[behind:]
 

@@ -78,8 +78,8 @@ def tables(draw: st.DrawFn, texts: list[str]) -> tuple[list[DataType], list[tupl
 @given(tables([*SIMPLE, *NESTED]))
 def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataType], list[tuple[Any, ...]]]) -> None:
     types, rows = table
-    encoded = [binary_row.encode(row, types) for row in rows]
-    assert [binary_row.decode(row, types) for row in encoded] == rows
+    encoded = [binary_row.encode_row(row, types) for row in rows]
+    assert [binary_row.decode_row(row, types) for row in encoded] == rows
     columns = [arrow.to_arrow_array([row[i] for row in rows], t) for i, t in enumerate(types)]
     by_column = binary_row.encode_columns(columns, types)
     assert by_column.to_pylist() == encoded
@@ -97,7 +97,7 @@ def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataTy
 def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[DataType], list[tuple[Any, ...]]], head: int, tail: int) -> None:
     types, rows = table
     columns = [arrow.to_arrow_array([row[i] for row in rows], t) for i, t in enumerate(types)]
-    wanted = [binary_row.encode(row, types) for row in rows]
+    wanted = [binary_row.encode_row(row, types) for row in rows]
     stop = max(head, len(rows) - tail)
     assert binary_row.encode_columns([column.slice(head, stop - head) for column in columns], types).to_pylist() == wanted[head:stop]
     chunked = [pa.chunked_array([column.slice(0, head), column.slice(head)]) for column in columns]
@@ -113,14 +113,14 @@ def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[Dat
 @given(st.data())
 def test_damaged_rows_give_a_value_or_are_refused(data: st.DataObject) -> None:
     types, rows = data.draw(tables([*SIMPLE, *NESTED]))
-    row = bytearray(binary_row.with_arity(binary_row.encode(rows[0], types), len(types)) if rows else data.draw(st.binary(max_size=60)))
+    row = bytearray(binary_row.with_arity(binary_row.encode_row(rows[0], types), len(types)) if rows else data.draw(st.binary(max_size=60)))
     for _ in range(data.draw(st.integers(1, 4))):
         if row:
             row[data.draw(st.integers(0, len(row) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(row[: data.draw(st.integers(0, len(row)))])
     with contextlib.suppress(Corrupt):
         arity, body = binary_row.strip_arity(damaged)
-        assert len(binary_row.decode(body, types[:arity])) == len(types[:arity])
+        assert len(binary_row.decode_row(body, types[:arity])) == len(types[:arity])
     with contextlib.suppress(Corrupt):
         for column in binary_row.decode_columns(pa.array([damaged, damaged]), types):
             column.validate()
@@ -151,14 +151,14 @@ def test_parts_that_overlap_are_refused() -> None:
 )
 def test_values_that_do_not_fit_are_refused(text: str, value: object) -> None:
     with pytest.raises(ValueOutOfRange):
-        binary_row.encode([value], [parse(text)])
+        binary_row.encode_row([value], [parse(text)])
 
 
 def test_floats_keep_their_bits_in_rows_and_have_one_nan_in_arrays() -> None:
     odd = np.array([0x7FF8000000000001], np.uint64).view(np.float64)
     row = binary_row.encode_columns([pa.array(odd)], [parse("DOUBLE")])[0].as_py()
     assert row[8:] == bytes.fromhex("010000000000f87f")
-    assert binary_row.encode([-0.0], [parse("DOUBLE")])[8:] == bytes.fromhex("0000000000000080")
+    assert binary_row.encode_row([-0.0], [parse("DOUBLE")])[8:] == bytes.fromhex("0000000000000080")
     assert binary_row.encode_array([float(odd[0])], parse("DOUBLE"))[8:] == bytes.fromhex("000000000000f87f")
 
 
@@ -175,7 +175,7 @@ def test_texts_of_every_length_around_the_words_that_are_copied_at_once() -> Non
     columns = [column, column.cast(pa.binary()).take(list(range(len(column)))[::-1]), pa.array(range(len(column)), pa.int32())]
     rows = list(zip(*(c.to_pylist() for c in columns), strict=True))
     encoded = binary_row.encode_columns(columns, types)
-    assert encoded.to_pylist() == [binary_row.encode(row, types) for row in rows]
+    assert encoded.to_pylist() == [binary_row.encode_row(row, types) for row in rows]
     assert hashing.hash_columns(columns, types).tolist() == [hashing.row_hash_code(row) for row in encoded.to_pylist()]
     assert hashing.row_hash_codes(encoded.slice(3, 9)).tolist() == hashing.row_hash_codes(encoded)[3:12].tolist()
 

@@ -16,7 +16,7 @@ from lakekit.codec import index_files, roaring
 from lakekit.codec.cursor import Cursor, SpanRecorder, encode_java_utf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.file_index import container
-from lakekit.file_index.evaluator import evaluate
+from lakekit.file_index.evaluator import evaluate_indexes
 from lakekit.model import commit_message, split
 from lakekit.predicate import OPERATORS, And, Leaf
 from lakekit.testing.fixtures import fixtures
@@ -71,7 +71,7 @@ CODECS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
     "committable": (lambda data: [commit_message.decode_committable(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
     **{name: (lambda data, name=name: probe_all(name, data), sample(name)) for name in ("bitmap", "bloom-filter", "bsi", "range-bitmap")},
     "evaluate": (
-        lambda data: evaluate(data, And((Leaf("k", "=", (1,)), Leaf("k", ">", (0,)))), {"k": INT}, 5),
+        lambda data: evaluate_indexes(data, And((Leaf("k", "=", (1,)), Leaf("k", ">", (0,)))), {"k": INT}, 5),
         stored("file_index_container"),
     ),
 }

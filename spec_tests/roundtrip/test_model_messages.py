@@ -18,7 +18,7 @@ from lakekit.types import parse
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
 NAME = st.text("ab/湖😀.-", max_size=12)
-ROW = st.integers(-5, 5).map(lambda n: binary_row.with_arity(binary_row.encode([n], [parse("INT")]), 1)) | st.just(binary_row.EMPTY_ROW_WITH_ARITY)
+ROW = st.integers(-5, 5).map(lambda n: binary_row.with_arity(binary_row.encode_row([n], [parse("INT")]), 1)) | st.just(binary_row.EMPTY_ROW_WITH_ARITY)
 NAMES = st.lists(NAME, max_size=3).map(tuple)
 STATS = st.builds(Stats, min_values=ROW, max_values=ROW, null_counts=st.none() | st.lists(st.none() | LONG, max_size=3).map(tuple))
 

@@ -16,7 +16,7 @@ from lakekit.codec import binary_row
 from lakekit.data_file import file_metadata
 from lakekit.data_file.rolling_writer import write_run
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.file_index.evaluator import evaluate
+from lakekit.file_index.evaluator import evaluate_indexes
 from lakekit.format import encoder
 from lakekit.format.polars_types import polars_schema
 from lakekit.model.data_file import COMPACT_SOURCE, EMPTY_ROW, format_of_name
@@ -143,10 +143,10 @@ def test_key_tables(case, data):
         [file] = write(handle, rows, level=3, source=COMPACT_SOURCE)
         assert read(handle, [file], system=("_SEQUENCE_NUMBER", "_VALUE_KIND")).equals(rows)
     types = [field.type for field in fields[: len(key)]]
-    ends = [binary_row.decode(binary_row.strip_arity(end)[1], types) for end in (file.min_key, file.max_key)]
+    ends = [binary_row.decode_row(binary_row.strip_arity(end)[1], types) for end in (file.min_key, file.max_key)]
     for end, row in zip(ends, (rows.head(1), rows.tail(1)), strict=True):
         columns = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in row.select(key)]
-        assert binary_row.encode(end, types) == binary_row.encode_columns(columns, types)[0].as_py()
+        assert binary_row.encode_row(end, types) == binary_row.encode_columns(columns, types)[0].as_py()
     assert (file.level, file.source, file.delete_row_count) == (3, COMPACT_SOURCE, sum(kind in (1, 3) for kind in kinds))
     assert (file.min_sequence_number, file.max_sequence_number) == (0, frame.height - 1)
     assert file.key_stats.null_counts == (0,) * len(key)
@@ -161,7 +161,7 @@ def test_the_least_and_the_greatest_key_are_whole(tmp_path, text, least, greates
     handle = table(tmp_path / "t", [key, Field("v", "INT", id=1)], key=["k"])
     rows = section(frame_of(k=[least, greatest], v=[1, 2]).cast({"v": pl.Int32}), [0, 0])
     [file] = write(handle, rows, level=0, source=COMPACT_SOURCE)
-    assert [file.min_key, file.max_key] == [binary_row.with_arity(binary_row.encode([one], [key.type]), 1) for one in (least, greatest)]
+    assert [file.min_key, file.max_key] == [binary_row.with_arity(binary_row.encode_row([one], [key.type]), 1) for one in (least, greatest)]
 
 
 def test_orc_takes_parts_of_rows_from_the_middle_of_a_frame(tmp_path):
@@ -186,14 +186,14 @@ def test_bounds_of_texts_are_cut_and_raised_and_bytes_have_none(tmp_path):
     handle = table(tmp_path / "t", [Field("b", "BYTES", id=0)])
     [file] = write(handle, frame_of(b=[b"\xff" * 20, b"a"]))  # compared by signed bytes, they would hide rows from the reference
     assert file.value_stats.null_counts == (0,)
-    assert file.value_stats.min_values == file.value_stats.max_values == binary_row.with_arity(binary_row.encode([None], [parse("BYTES")]), 1)
+    assert file.value_stats.min_values == file.value_stats.max_values == binary_row.with_arity(binary_row.encode_row([None], [parse("BYTES")]), 1)
 
 
 def test_a_nan_leaves_no_bounds_and_zeros_are_bounded_by_both(tmp_path):
     handle = table(tmp_path / "t", [Field("a", "DOUBLE", id=0), Field("b", "FLOAT", id=1)])
     [file] = write(handle, frame_of(a=[1.0, float("nan")], b=pl.Series([0.0, -0.0], dtype=pl.Float32)))
     types = [parse("DOUBLE"), parse("FLOAT")]
-    low, high = (binary_row.decode(binary_row.strip_arity(one)[1], types) for one in (file.value_stats.min_values, file.value_stats.max_values))
+    low, high = (binary_row.decode_row(binary_row.strip_arity(one)[1], types) for one in (file.value_stats.min_values, file.value_stats.max_values))
     assert str(low) == "(None, -0.0)"
     assert str(high) == "(None, 0.0)"
 
@@ -233,7 +233,8 @@ def test_modes_by_column_level_position_and_kind(tmp_path, form):
     assert changed.name.startswith("changelog-")
     assert compacted.value_stats_cols == ("k", "b", "d")
     assert compacted.value_stats.min_values != flushed.value_stats.min_values
-    assert binary_row.decode(binary_row.strip_arity(flushed.value_stats.min_values)[1], [parse("INT"), parse("STRING"), parse("STRING")]) == (1, "x" * 16, long)
+    row = binary_row.strip_arity(flushed.value_stats.min_values)[1]
+    assert binary_row.decode_row(row, [parse("INT"), parse("STRING"), parse("STRING")]) == (1, "x" * 16, long)
     lists = table(tmp_path / "lists", [Field("l", "ARRAY<INT>", id=5), ID], options={"file.format": form})
     [file] = write(lists, frame_of(l=pl.Series([[1], None], dtype=pl.List(pl.Int32)), id=[1, 2]))
     assert (file.value_stats_cols, file.value_stats.null_counts) == ((("id",), (0,)) if form == "parquet" else (None, (1, 0)))
@@ -293,7 +294,7 @@ def test_file_indexes(tmp_path, threshold):
         container = file.embedded_index
     types = {field.name: field.type for field in fields} | {"m[a]": parse("INT")}
     answers = {
-        (column, value): evaluate(container, Leaf(column, "=", (value,)), types, 4)
+        (column, value): evaluate_indexes(container, Leaf(column, "=", (value,)), types, 4)
         for column, value in (("id", 2), ("id", 9), ("name", "z"), ("name", "nothing"), ("m[a]", 1), ("m[a]", 2))
     }
     assert list(answers["id", 2]) == [1]

@@ -52,7 +52,7 @@ def rewritten(name):
     found = []
     places = zip(entries.files(), entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True)
     for theirs, partition, bucket in list(places)[:4]:
-        then = handle.with_schema(schemas.read(handle, theirs.schema_id))
+        then = handle.with_schema(schemas.read_schema(handle, theirs.schema_id))
         options = dict(then.schema.options) | {"file.format": theirs.format_name}
         ours = replace(then, storage=MemoryStorage(), options=TableOptions.parse(options, kind=then.kind))
         path = data_file_path(then, partition, bucket, theirs)
@@ -89,7 +89,7 @@ def same_stats(fields, ours, theirs, form):
     types = [field.type for field in fields]
     assert ours.null_counts == theirs.null_counts
     for side in ("min_values", "max_values"):
-        pairs = zip(fields, *(binary_row.decode(binary_row.strip_arity(getattr(one, side))[1], types) for one in (ours, theirs)), strict=True)
+        pairs = zip(fields, *(binary_row.decode_row(binary_row.strip_arity(getattr(one, side))[1], types) for one in (ours, theirs)), strict=True)
         for field, mine, other in pairs:
             root, fine = field.type.root, (field.type.precision or 0) > 6
             if root in ("FLOAT", "DOUBLE"):

@@ -67,9 +67,9 @@ def test_many_row_groups_pass_and_come_back(tmp_path):
     assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [full] * 2 + [ROWS - 2 * full]
     assert file.size_bytes == handle.storage.size(f"{handle.root}/bucket-0/{file.name}")
     asked = StatsCollector(FIELDS)
-    asked.add(rows)
-    assert file.value_stats == asked.stats(FIELDS, ["full"] * len(FIELDS))
-    lowest = binary_row.decode(binary_row.strip_arity(file.value_stats.min_values)[1], [field.type for field in FIELDS])
+    asked.add_frame(rows)
+    assert file.value_stats == asked.to_stats(FIELDS, ["full"] * len(FIELDS))
+    lowest = binary_row.decode_row(binary_row.strip_arity(file.value_stats.min_values)[1], [field.type for field in FIELDS])
     assert lowest[0] == -1000
     assert lowest[4] is None
 

@@ -70,7 +70,7 @@ def renumbered(fields: Iterable[Field]) -> tuple[Field, ...]:
 def check_pages(data: bytes) -> int:
     """Looks at every page of a Parquet file, and gives how many there are: its checksum is there and right, and its index says where it is."""
     count = 0
-    footer, _ = thrift.decode(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+    footer, _ = thrift.decode_struct(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
     for group in footer[4][1][1]:
         for chunk in group[1][1][1]:
             facts = chunk[3][1]
@@ -78,12 +78,12 @@ def check_pages(data: bytes) -> int:
             raw = sum(behind - begin + size for begin, behind, size, _ in pages)
             assert raw == facts[6][1], "what the pages were before they were compressed, with their heads"
             if 4 in chunk:
-                index, end = thrift.decode(data, chunk[4][1])
+                index, end = thrift.decode_struct(data, chunk[4][1])
                 assert end == chunk[4][1] + chunk[5][1]
                 told = [(page[1][1], page[2][1]) for page in index[1][1][1]]
                 assert told == [(begin, end - begin) for begin, _, _, end in pages if begin >= facts[9][1]]
             if 6 in chunk:
-                assert thrift.decode(data, chunk[6][1])[1] == chunk[6][1] + chunk[7][1]
+                assert thrift.decode_struct(data, chunk[6][1])[1] == chunk[6][1] + chunk[7][1]
             count += len(pages)
         assert group[2][1] == sum(chunk[3][1][6][1] for chunk in group[1][1][1])
         assert group[6][1] == sum(chunk[3][1][7][1] for chunk in group[1][1][1])
@@ -95,7 +95,7 @@ def _pages(data: bytes, facts: Struct) -> Iterator[tuple[int, int, int, int]]:
     at = min(facts[number][1] for number in (9, 11) if number in facts and facts[number][1])
     end = at + facts[7][1]
     while at < end:
-        head, behind = thrift.decode(data, at)
+        head, behind = thrift.decode_struct(data, at)
         after = behind + head[3][1]
         assert head[4][1] & 0xFFFFFFFF == crc32(data[behind:after])
         yield at, behind, head[2][1], after

@@ -37,7 +37,7 @@ def connect(address: JdbcAddress) -> Any:
     for key in parameters:
         if key not in (*_SSL_PARAMETERS, "connectTimeout"):
             warn_user(f"option jdbc.{key} is not passed on: PyMySQL has nothing of that name")
-    arguments: dict[str, Any] = {} if (context := _encryption(parameters)) is None else {"ssl": context}
+    arguments: dict[str, Any] = {} if (context := _tls_context(parameters)) is None else {"ssl": context}
     if "connectTimeout" in parameters:
         arguments["connect_timeout"] = max(1, int(parameters["connectTimeout"]) // 1000)
     return pymysql.connect(
@@ -52,7 +52,7 @@ def connect(address: JdbcAddress) -> Any:
     )
 
 
-def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
+def _tls_context(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
     """Return the TLS context that the Java driver's options describe; None: the server decides."""
     mode = parameters.get("sslMode", "").upper()
     is_checked = (
@@ -73,22 +73,22 @@ def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
 
 def is_duplicate(error: Exception) -> bool:
     """Return whether the error says that a row with the same key exists."""
-    return _code(error) == _DUPLICATE
+    return _error_code(error) == _DUPLICATE
 
 
 def is_busy(error: Exception) -> bool:
     """Return whether the error says that another transaction blocks the statement, which can be repeated."""
-    return _code(error) in _BUSY
+    return _error_code(error) in _BUSY
 
 
 def is_missing(error: Exception) -> bool:
     """Return whether the error says that the table does not exist."""
-    return _code(error) == _NO_TABLE
+    return _error_code(error) == _NO_TABLE
 
 
 def error_hint(error: Exception) -> str | None:
     """Return advice on an error that only MySQL raises; None: there is no advice."""
-    if _code(error) == _KEY_TOO_LONG:
+    if _error_code(error) == _KEY_TOO_LONG:
         return (
             "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and "
             "connect again"
@@ -96,5 +96,5 @@ def error_hint(error: Exception) -> str | None:
     return None
 
 
-def _code(error: Exception) -> int | None:
+def _error_code(error: Exception) -> int | None:
     return error.args[0] if error.args and isinstance(error.args[0], int) else None

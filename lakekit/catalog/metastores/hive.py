@@ -225,17 +225,17 @@ class HiveMetastore:
     def where(self) -> str:
         return redact_uri(self.settings.uri or "")
 
-    def _client(self) -> AbstractContextManager[HiveClient]:
+    def _connect(self) -> AbstractContextManager[HiveClient]:
         return connect(self.settings.uri or "")
 
     # ---- databases -------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
-        with self._client() as client:
-            return sorted(filter(identifier.is_database_name, client.call("get_all_databases")))
+        with self._connect() as client:
+            return sorted(filter(identifier.is_database_name, client.call_method("get_all_databases")))
 
     def has_database(self, database: str) -> bool:
-        return self._database(database) is not None
+        return self._find_database(database) is not None
 
     def is_linked(self, database: str) -> bool:  # noqa: ARG002 - every table has a place of its own
         return False
@@ -252,15 +252,15 @@ class HiveMetastore:
         if "locationUri" in entry:
             protocol.make_folder(*storages.open(entry["locationUri"], self.settings.storage_options))
         try:
-            with self._client() as client:
-                client.call("create_database", entry)
+            with self._connect() as client:
+                client.call_method("create_database", entry)
         except HiveRefusal as refused:
             if refused.exception_name != "AlreadyExistsException":
                 raise
             raise DatabaseAlreadyExists(f"database {database} is in {self.where} already", name=database) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
-        entry, removed = dict(self._database(database) or {}), list(remove)
+        entry, removed = dict(self._find_database(database) or {}), list(remove)
         if "location" in properties or "location" in removed:
             raise InvalidOption(
                 f"the location of database {database} says where its tables are: it cannot change",
@@ -273,9 +273,9 @@ class HiveMetastore:
         }
         entry |= {_FIELDS[key]: properties.get(key, "") for key in _FIELDS if key in properties or key in removed}
         entry["parameters"] = {key: value for key, value in parameters.items() if key not in removed}
-        with self._client() as client:
-            client.call("alter_database", database, entry)
-            stored = client.call("get_database", database)
+        with self._connect() as client:
+            client.call_method("alter_database", database, entry)
+            stored = client.call_method("get_database", database)
         if unchanged := sorted(
             key
             for key, name in _FIELDS.items()
@@ -284,24 +284,24 @@ class HiveMetastore:
             warn_user(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
 
     def properties(self, database: str) -> dict[str, str]:
-        entry = self._database(database) or {}
+        entry = self._find_database(database) or {}
         return {**entry.get("parameters", {}), **{key: entry[name] for key, name in _FIELDS.items() if entry.get(name)}}
 
     def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
         """Drop a database; the metastore refuses it if it has tables that are not Paimon's."""
-        uri = (self._database(database) or {}).get("locationUri")
-        with self._client() as client:
-            client.call("drop_database", database, False, False)
+        uri = (self._find_database(database) or {}).get("locationUri")
+        with self._connect() as client:
+            client.call_method("drop_database", database, False, False)
         if uri:
             storage, root = storages.open(uri, self.settings.storage_options)
             storage.remove_directories([root])
 
-    def _database(self, database: str) -> dict[str, Any] | None:
+    def _find_database(self, database: str) -> dict[str, Any] | None:
         if not is_plain_name(database):
             return None
         try:
-            with self._client() as client:
-                entry: dict[str, Any] = client.call("get_database", database)
+            with self._connect() as client:
+                entry: dict[str, Any] = client.call_method("get_database", database)
         except HiveRefusal as refused:
             if refused.exception_name == "NoSuchObjectException":
                 return None
@@ -311,10 +311,10 @@ class HiveMetastore:
     # ---- tables ----------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
-        with self._client() as client:
-            names = client.call("get_all_tables", database)
+        with self._connect() as client:
+            names = client.call_method("get_all_tables", database)
             parts = [
-                client.call("get_table_objects_by_name", database, names[at : at + _BATCH])
+                client.call_method("get_table_objects_by_name", database, names[at : at + _BATCH])
                 for at in range(0, len(names), _BATCH)
             ]
         return sorted(
@@ -333,8 +333,8 @@ class HiveMetastore:
         if not is_plain_name(database) or not is_plain_name(table):
             return None
         try:
-            with self._client() as client:
-                table_entry: Entry = client.call("get_table", database, table)
+            with self._connect() as client:
+                table_entry: Entry = client.call_method("get_table", database, table)
         except HiveRefusal as refused:
             if refused.exception_name == "NoSuchObjectException":
                 return None
@@ -345,7 +345,7 @@ class HiveMetastore:
         entry = self.find_entry(name.database, name.table)
         uri = (entry or {}).get("sd", {}).get("location")
         if not uri:
-            above = (self._database(name.database) or {}).get("locationUri") or build_path(
+            above = (self._find_database(name.database) or {}).get("locationUri") or build_path(
                 self.settings.warehouse, name.database
             )
             uri = f"{above.rstrip('/')}/{name.table}"
@@ -365,14 +365,14 @@ class HiveMetastore:
         ground = warehouse.widen_storage(self.locate(name), self._managed_folders(name.database))
         schema = define(ground)
         try:
-            self._register(name, ground, schema)
+            self._create_entry(name, ground, schema)
         except LakekitError:
             with suppress(LakekitError):
                 if self.find_entry(name.database, name.table) is None:
                     ground.storage.delete([ground.paths.schema(0)])  # ours: it was made where none was
             raise
 
-    def _register(self, name: Identifier, target: TableLocation, schema: TableSchema) -> None:
+    def _create_entry(self, name: Identifier, target: TableLocation, schema: TableSchema) -> None:
         if any(
             schema.options.get(key, default).strip().lower() != default for key, default in _SUPPORTED_VALUES.items()
         ):
@@ -391,8 +391,8 @@ class HiveMetastore:
             is_syncing=self.settings.of("sync-all-properties"),
         )
         try:
-            with self._client() as client:
-                client.call("create_table", entry)
+            with self._connect() as client:
+                client.call_method("create_table", entry)
         except HiveRefusal as refused:
             if refused.exception_name != "AlreadyExistsException":
                 raise
@@ -407,14 +407,14 @@ class HiveMetastore:
                 if self.settings.warehouse
                 else self.databases()
             )
-        uri = (self._database(database) or {}).get("locationUri") or build_path(self.settings.warehouse, database)
+        uri = (self._find_database(database) or {}).get("locationUri") or build_path(self.settings.warehouse, database)
         return warehouse.list_tables(*storages.open(uri, self.settings.storage_options))
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
         entry, ground = self.find_entry(name.database, name.table), self.locate(name)
         if entry is None:
             _check_case(name.table)
-            self._register(name, ground, schema)
+            self._create_entry(name, ground, schema)
             return True
         if not is_paimon_entry(entry):
             raise _make_not_paimon_error(name)
@@ -423,14 +423,14 @@ class HiveMetastore:
 
     def drop_table(self, name: Identifier) -> None:
         entry, ground = self.find_entry(name.database, name.table), self.locate(name)
-        with self._client() as client:
-            client.call("drop_table", name.database, name.table, False)
+        with self._connect() as client:
+            client.call_method("drop_table", name.database, name.table, False)
         if entry is None or not is_external_entry(entry):
             warehouse.delete_table_files(ground, self._managed_folders(name.database))
 
     def _managed_folders(self, database: str) -> list[str]:
         """Return the folders whose tables are deleted with their entries: the warehouse, the database's own."""
-        uri = (self._database(database) or {}).get("locationUri")
+        uri = (self._find_database(database) or {}).get("locationUri")
         own = [storages.open(uri, self.settings.storage_options)[1]] if uri else []
         return [root for root in (self.settings.warehouse, *own) if root]
 
@@ -449,9 +449,9 @@ class HiveMetastore:
                 f'"{wanted.paths.root}" is there already, though no table is; move it away first',
                 path=wanted.paths.root,
             )
-        self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
+        self._alter_table(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
         lies_here = any(warehouse.is_below(source.paths.root, folder) for folder in self._managed_folders(old.database))
-        if is_external_entry(entry) or not lies_here or not schemas.ids(source):
+        if is_external_entry(entry) or not lies_here or not schemas.list_ids(source):
             return
         above = wanted.paths.root.rpartition("/")[0]
         warehouse.move_table_folder(
@@ -460,15 +460,15 @@ class HiveMetastore:
             [*self._managed_folders(old.database), *self._managed_folders(new.database), above],
         )
         moved = self.find_entry(new.database, new.table) or entry
-        self._alter(
+        self._alter_table(
             new.database,
             new.table,
             {**moved, "sd": {**moved["sd"], "location": _java_url(wanted.storage, wanted.paths.root)}},
         )
 
-    def _alter(self, database: str, table: str, entry: Entry) -> None:
-        with self._client() as client:
-            client.call(
+    def _alter_table(self, database: str, table: str, entry: Entry) -> None:
+        with self._connect() as client:
+            client.call_method(
                 "alter_table_with_environment_context", database, table, entry, {"properties": {"CASCADE": "true"}}
             )
 
@@ -478,7 +478,7 @@ class HiveMetastore:
         """Update the entry of a table by its schema."""
         entry = self.find_entry(database, table)
         if entry is not None:
-            self._alter(
+            self._alter_table(
                 database,
                 table,
                 update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")),
@@ -499,14 +499,14 @@ class HiveMetastore:
             "agentInfo": "lakekit",
         }
         started, sleep = runtime.elapsed_ms(), 100
-        with self._client() as client:
-            response = client.call("lock", request)
+        with self._connect() as client:
+            response = client.call_method("lock", request)
             number = {"lockid": response["lockid"]}
             try:
                 while response["state"] == _WAITING and runtime.elapsed_ms() - started < patience:
                     runtime.wait(min(sleep, longest))
                     sleep *= 2
-                    response = client.call("check_lock", number)
+                    response = client.call_method("check_lock", number)
                 if response["state"] != _ACQUIRED:
                     waited = (runtime.elapsed_ms() - started) / 1000
                     raise RetriesExhausted(
@@ -516,7 +516,7 @@ class HiveMetastore:
                 yield HiveLock(name=f"{database}.{table}", since_ms=runtime.elapsed_ms(), runtime=runtime)
             finally:
                 try:
-                    client.call("unlock", number)
+                    client.call_method("unlock", number)
                 except StorageFailed as failed:
                     warn_user(f"the lock of {database}.{table} could not be given back: {failed.message}")
 
@@ -572,7 +572,7 @@ class HiveEnvironment:
         """Renew the entry; a failure is a warning, since the table itself has changed by now."""
         try:
             ground = self.catalog.locate(Identifier(database=self.database, table=self.table))
-            before = schemas.read(ground, schema.id - 1).options if schema.id else {}
+            before = schemas.read_schema(ground, schema.id - 1).options if schema.id else {}
             self.catalog.update_table_entry(self.database, self.table, schema, set(before) - set(schema.options))
         except LakekitError as failed:
             warn_user(
@@ -583,7 +583,8 @@ class HiveEnvironment:
 
 def _make_not_paimon_error(name: Identifier) -> TableAlreadyExists:
     return TableAlreadyExists(
-        f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full
+        f"Table {name.full} already exists, but this table is not a paimon table. Choose another name",
+        name=name.full,
     )
 
 

@@ -150,7 +150,7 @@ class JdbcMetastore:
     # ---- databases -------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
-        with self._session() as session:
+        with self._open_session() as session:
             names = [
                 row[0]
                 for row in session.query(
@@ -166,7 +166,7 @@ class JdbcMetastore:
         return sorted({database for database in names if identifier.is_database_name(database)})
 
     def has_database(self, database: str) -> bool:
-        with self._session() as session:
+        with self._open_session() as session:
             queries = (
                 f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}"
                 for table in ("paimon_database_properties", "paimon_tables")
@@ -186,7 +186,7 @@ class JdbcMetastore:
         _check_lengths(stored)
 
         def insert() -> None:
-            with self._session() as session, session.transaction():
+            with self._open_session() as session, session.transaction():
                 for name, value in stored.items():
                     session.execute(_ADD_PROPERTY, self.key, database, name, value)
 
@@ -209,7 +209,7 @@ class JdbcMetastore:
         _check_lengths(properties)
 
         def change() -> None:
-            with self._session() as session, session.transaction():
+            with self._open_session() as session, session.transaction():
                 for name in (*properties, *removed):
                     session.execute(
                         f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?",
@@ -223,7 +223,7 @@ class JdbcMetastore:
         retry_while_busy(change, REAL_RUNTIME.wait)
 
     def properties(self, database: str) -> dict[str, str]:
-        with self._session() as session:
+        with self._open_session() as session:
             rows = session.query(
                 f"SELECT property_key, property_value FROM paimon_database_properties {_OF_DATABASE}",
                 self.key,
@@ -235,7 +235,7 @@ class JdbcMetastore:
         views = (_VIEWS,) if self.views(database) else ()
 
         def delete() -> None:
-            with self._session() as session, session.transaction():
+            with self._open_session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties", *views):
                     session.execute(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
 
@@ -267,7 +267,7 @@ class JdbcMetastore:
 
     def _table_names(self, database: str) -> list[str]:
         """Return the table names in the database's rows, unchecked."""
-        with self._session() as session:
+        with self._open_session() as session:
             rows = session.query(
                 f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database
             )
@@ -280,7 +280,7 @@ class JdbcMetastore:
         """
         if not identifier.is_database_name(database) or not identifier.is_table_name(table):
             return False
-        with self._session() as session:
+        with self._open_session() as session:
             return (database, table) in session.query(
                 f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table
             )
@@ -298,7 +298,7 @@ class JdbcMetastore:
         ground = metastore.widen_storage(self.locate(name), [self.root])
         schema = define(ground)
         try:
-            self._insert(name)
+            self._insert_table(name)
         except StorageFailed as failed:
             # if this fails too, the schema stays: the row may exist
             if not self.has_table(name.database, name.table):
@@ -320,7 +320,7 @@ class JdbcMetastore:
         if is_new:
             self._refuse_view(name)
             try:
-                self._insert(name)
+                self._insert_table(name)
             except DuplicateKey:
                 if not self.has_table(name.database, name.table):
                     raise _identifier_taken(self.where, name) from None
@@ -330,7 +330,7 @@ class JdbcMetastore:
 
     def drop_table(self, name: Identifier) -> None:
         def delete() -> None:
-            with self._session() as session, session.transaction():
+            with self._open_session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
                     session.execute(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
 
@@ -352,7 +352,7 @@ class JdbcMetastore:
 
     def views(self, database: str) -> dict[str, str]:
         try:
-            with self._session() as session:
+            with self._open_session() as session:
                 rows = session.query(
                     f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database
                 )
@@ -364,7 +364,7 @@ class JdbcMetastore:
 
     def put_view(self, name: Identifier, text: str) -> None:
         def insert() -> None:
-            with self._session() as session:
+            with self._open_session() as session:
                 session.execute(
                     f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)",
                     self.key,
@@ -373,13 +373,14 @@ class JdbcMetastore:
                 )
 
         name_of = (name.database, name.table)
-        with self._session() as session:
+        with self._open_session() as session:
             create_if_missing(lambda: session.execute(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS))
         try:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise ViewAlreadyExists(
-                f"{name.full} is a view in {self.where} already, perhaps spelt with other cases", name=name.full
+                f"{name.full} is a view in {self.where} already, perhaps spelt with other cases",
+                name=name.full,
             ) from None
 
     def drop_view(self, name: Identifier) -> bool:
@@ -387,7 +388,7 @@ class JdbcMetastore:
             return False
 
         def delete() -> None:
-            with self._session() as session:
+            with self._open_session() as session:
                 session.execute(
                     f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table
                 )
@@ -397,9 +398,9 @@ class JdbcMetastore:
 
     # ---- parts -----------------------------------------------------------------------------------
 
-    def _insert(self, name: Identifier) -> None:
+    def _insert_table(self, name: Identifier) -> None:
         def insert() -> None:
-            with self._session() as session:
+            with self._open_session() as session:
                 session.execute(
                     "INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)",
                     self.key,
@@ -411,7 +412,7 @@ class JdbcMetastore:
 
     def _move_rows(self, old: Identifier, new: Identifier) -> None:
         def update() -> None:
-            with self._session() as session, session.transaction():
+            with self._open_session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
                     values = (new.database, new.table, self.key, old.database, old.table)
                     session.execute(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
@@ -420,7 +421,8 @@ class JdbcMetastore:
             retry_while_busy(update, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise TableAlreadyExists(
-                f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full
+                f"{self.where} has a row for {new.full} already; {old.full} keeps its name",
+                name=new.full,
             ) from None
 
     def _refuse_view(self, name: Identifier) -> None:
@@ -429,7 +431,7 @@ class JdbcMetastore:
         Later releases of the reference store views in the same database.
         """
         try:
-            with self._session() as session:
+            with self._open_session() as session:
                 rows = session.query(
                     f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?",
                     self.key,
@@ -440,18 +442,19 @@ class JdbcMetastore:
             return
         if rows:
             raise TableAlreadyExists(
-                f"{name.full} is a view in {self.where}; a table and a view do not share a name", name=name.full
+                f"{name.full} is a view in {self.where}; a table and a view do not share a name",
+                name=name.full,
             )
 
     @contextmanager
-    def _session(self) -> Iterator[JdbcSession]:
+    def _open_session(self) -> Iterator[JdbcSession]:
         with self.database.session() as session:
             if not self._ready:
-                self._prepare(session)
+                self._create_catalog_tables(session)
                 self._ready.append(True)
             yield session
 
-    def _prepare(self, session: JdbcSession) -> None:
+    def _create_catalog_tables(self, session: JdbcSession) -> None:
         """Create the catalog's tables where they are missing; other processes may do so at the same time."""
         for table, statement in _CREATE.items():
             if (table != _LOCKS or self.is_locking) and not _has_table(session, table):
@@ -475,7 +478,7 @@ class JdbcMetastore:
             )
 
         def replace() -> None:
-            with self._session() as session, session.transaction():
+            with self._open_session() as session, session.transaction():
                 session.execute(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
                 for key, value in copied.items():
                     session.execute(_ADD_OPTION, self.key, database, table, key, value)
@@ -484,7 +487,7 @@ class JdbcMetastore:
 
     def lock(self, database: str, table: str) -> JdbcLock:
         """Return the lock of a table; `table` has the branch after it, where that is not main."""
-        with self._session():  # the lock's own table is there from now on
+        with self._open_session():  # the lock's own table is there from now on
             pass
         return JdbcLock(
             database=self.database,

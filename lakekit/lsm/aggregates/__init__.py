@@ -35,7 +35,7 @@ def function_names() -> tuple[str, ...]:
     return tuple(sorted({*AGGREGATES, *SKETCHES} - {"primary-key"}))
 
 
-def find_aggregate(function: FieldFunction, rule: MergeSpec) -> Aggregate:
+def find_aggregate(function: FieldFunction, spec: MergeSpec) -> Aggregate:
     """Return the aggregate of a function.
 
     Raises:
@@ -47,14 +47,14 @@ def find_aggregate(function: FieldFunction, rule: MergeSpec) -> Aggregate:
             plugins.load("lsm/aggregates", "sketches")
         except Unsupported as missing:
             raise Unsupported(
-                f"column {function.column} of {rule.table_name} uses aggregate function {function.name}: pip install "
+                f"column {function.column} of {spec.table_name} uses aggregate function {function.name}: pip install "
                 "'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
             ) from missing
     aggregate = AGGREGATES.get(function.name)
     if aggregate is None:
         raise Unsupported(
-            f"{rule.table_name} uses merge-engine {rule.engine!r} with function {function.name!r} on column "
+            f"{spec.table_name} uses merge-engine {spec.engine!r} with function {function.name!r} on column "
             f"{function.column}; lakekit merges "
             f"{', '.join(function_names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
             feature=f"aggregate.{function.name}",
@@ -63,32 +63,32 @@ def find_aggregate(function: FieldFunction, rule: MergeSpec) -> Aggregate:
     if wrong is not None:
         key = f"fields.{function.column}.aggregate-function"
         raise InvalidOption(
-            f"{wrong} ({rule.table_name}, column {function.column}, option {key!r})", key=key, value=function.name
+            f"{wrong} ({spec.table_name}, column {function.column}, option {key!r})", key=key, value=function.name
         )
     return aggregate
 
 
-def check_functions(rule: MergeSpec, columns: Iterable[str]) -> None:
+def check_functions(spec: MergeSpec, columns: Iterable[str]) -> None:
     """Raise, as `find_aggregate` does, if a function of those columns is unknown or does not take the column's type.
 
     This is called before any row is read.
     """
     for name in columns:
-        function = rule.functions.get(name)
+        function = spec.functions.get(name)
         if function is not None:
-            find_aggregate(function, rule)
+            find_aggregate(function, spec)
 
 
 def fold_column(
-    function: FieldFunction, rule: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None
+    function: FieldFunction, spec: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:
     """Return one value for each key. Raises `Unsupported` if rows retract from a function that cannot."""
-    aggregate = find_aggregate(function, rule)
-    return aggregate.fold(function, versions, column, apply_ignored_retractions(function, rule, aggregate, ops))
+    aggregate = find_aggregate(function, spec)
+    return aggregate.fold(function, versions, column, apply_ignored_retractions(function, spec, aggregate, ops))
 
 
 def apply_ignored_retractions(
-    function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, ops: Array | None
+    function: FieldFunction, spec: MergeSpec, aggregate: Aggregate, ops: Array | None
 ) -> Array | None:
     """Return the operations of versions on a column, with retractions removed if the table ignores them.
 
@@ -105,7 +105,7 @@ def apply_ignored_retractions(
     if not aggregate.can_retract:
         key = f"fields.{function.column}.ignore-retract"
         raise Unsupported(
-            f"Aggregate function '{function.name}' does not support retraction: {rule.table_name} holds -U or -D rows "
+            f"Aggregate function '{function.name}' does not support retraction: {spec.table_name} holds -U or -D rows "
             "of a "
             "key whose column "
             f"{function.column} uses it. If you allow this function to ignore retraction messages, you can configure "

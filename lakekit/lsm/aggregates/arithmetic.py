@@ -15,7 +15,7 @@ import numpy as np
 
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import decimals
-from lakekit.lsm.aggregates.function import aggregate, require_type_roots
+from lakekit.lsm.aggregates.function import declare_aggregate, require_type_roots
 from lakekit.lsm.numpy_columns import assign_where, from_physical, not_null_mask, physical_values
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import INTEGERS
@@ -41,8 +41,8 @@ def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tu
     return numbers, present
 
 
-@aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMBERS), retracts=True)
-def sum_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMBERS), retracts=True)
+def fold_sum(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Add all values, ignoring nulls; a retracted value is subtracted, also from nothing."""
     if function.type.root == "DECIMAL":
         return decimals.sum_decimals(function, versions, column, ops)
@@ -70,11 +70,11 @@ def sum_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Ar
     return from_physical(column, total, seen)
 
 
-@aggregate("product", refuses=require_type_roots("product", "NumericType", *NUMBERS), retracts=True)
-def product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("product", refuses=require_type_roots("product", "NumericType", *NUMBERS), retracts=True)
+def fold_product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Multiply all values, ignoring nulls; a retracted value divides (integers toward zero), but not nothing."""
     if function.type.root == "DECIMAL":
-        return decimals.product(function, versions, column, ops)
+        return decimals.multiply_decimals(function, versions, column, ops)
     numbers, present = arrange_values(versions, column, 1)
     result = np.ones(versions.count, numbers.dtype)
     seen = np.zeros(versions.count, bool)
@@ -91,11 +91,11 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
             met |= added
             divided = is_present & met & ((op == RETRACT) | (op == SET_RETRACT))
             if divided.any():
-                np.copyto(mine, _quotient(function, mine, factors, divided), where=divided)
+                np.copyto(mine, _divide_retracted(function, mine, factors, divided), where=divided)
     return from_physical(column, result, seen)
 
 
-def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools) -> Array:
+def _divide_retracted(function: FieldFunction, upper: Array, lower: Array, where: Bools) -> Array:
     if upper.dtype.kind == "f":
         return upper / lower
     if (lower[where] == 0).any():
@@ -107,8 +107,8 @@ def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools)
     return down + ((upper % safe != 0) & ((upper < 0) != (safe < 0))).astype(upper.dtype)
 
 
-@aggregate("count", refuses=require_type_roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
-def count(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+@declare_aggregate("count", refuses=require_type_roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
+def fold_count(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Count the values added less those retracted; never null. Engine 0.8.2 has it, later ones refuse it."""
     numbers, present = arrange_values(versions, column, 0)
     counts = np.zeros(versions.count, numbers.dtype)
@@ -127,14 +127,14 @@ def count(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
     return from_physical(column, counts, seen)
 
 
-@aggregate("bool_and", refuses=require_type_roots("bool and", "BooleanType", "BOOLEAN"))
-def bool_and(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+@declare_aggregate("bool_and", refuses=require_type_roots("bool and", "BooleanType", "BOOLEAN"))
+def fold_bool_and(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return whether all values that are not null are true."""
     return _fold_booleans(versions, column, ops, neutral=1)
 
 
-@aggregate("bool_or", refuses=require_type_roots("bool or", "BooleanType", "BOOLEAN"))
-def bool_or(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+@declare_aggregate("bool_or", refuses=require_type_roots("bool or", "BooleanType", "BOOLEAN"))
+def fold_bool_or(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return whether any value is true."""
     return _fold_booleans(versions, column, ops, neutral=0)
 

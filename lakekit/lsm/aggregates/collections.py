@@ -33,7 +33,7 @@ from lakekit.codec import binary_row, hashing
 from lakekit.columns import CODE, HASH, KEY, ROW, VALUE, cols
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, list_contributions, require_type_roots
+from lakekit.lsm.aggregates.function import declare_aggregate, list_contributions, require_type_roots
 from lakekit.lsm.merge_spec import NO_LIMIT
 from lakekit.lsm.numpy_columns import float_bits, not_null_mask
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET_RETRACT
@@ -95,7 +95,7 @@ def rebuild_lists(column: pl.Series, elements: pl.Series, keys: Ints, not_null: 
     return result.cast(column.dtype).alias(column.name)
 
 
-def codes(elements: pl.DataFrame) -> Array:
+def number_elements(elements: pl.DataFrame) -> Array:
     """Return a number for each element: equal rows of the frame have equal numbers.
 
     Floats are compared as Java's boxed ones: -0.0 is not 0.0, NaN equals NaN.
@@ -169,18 +169,18 @@ def has_op(ops: Array | None, *kinds: int) -> bool:
     return ops is not None and bool(np.isin(ops, kinds).any())
 
 
-def has_list(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
+def has_list(versions: Versions, lists: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Return which keys have a list that is not null."""
     keys_with_list = np.zeros(versions.count, bool)
-    keys_with_list[keys[pool.not_null[places]]] = True
+    keys_with_list[keys[lists.not_null[places]]] = True
     return keys_with_list
 
 
 # ---- collect ---------------------------------------------------------------------------------------------------------
 
 
-@aggregate("collect", refuses=require_type_roots("collect", "Array", "ARRAY"), retracts=True)
-def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("collect", refuses=require_type_roots("collect", "Array", "ARRAY"), retracts=True)
+def fold_collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return all elements, oldest version first; with `distinct` each once.
 
     A retracted element removes the first one that equals it.
@@ -199,17 +199,17 @@ def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     return pool.rebuild(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
 
 
-def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
+def _element_codes(function: FieldFunction, lists: FlattenedLists) -> Array:
     """Return a number for each element, the same for equal elements."""
     if part(function.type.element).root in BINARIES:
-        return np.where(pool.elements.is_null().to_numpy(), -1, np.arange(len(pool.elements)))
-    return codes(pool.elements.rename("element").to_frame())
+        return np.where(lists.elements.is_null().to_numpy(), -1, np.arange(len(lists.elements)))
+    return number_elements(lists.elements.rename("element").to_frame())
 
 
 def _collect_by_key(
-    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists
+    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, lists: FlattenedLists
 ) -> pl.Series:
-    codes = by_key.to_python_values(_element_codes(function, pool))
+    codes = by_key.to_python_values(_element_codes(function, lists))
     nested = part(function.type.element).root in NESTED_TYPES
 
     def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
@@ -247,7 +247,7 @@ def _collect_by_key(
                 elements.append(element)
         return elements
 
-    return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=agg, retract=retract))
+    return lists_by_key(versions, column, ops, lists, by_key.ScalarFold(agg=agg, retract=retract))
 
 
 def lists_by_key(
@@ -271,8 +271,8 @@ def lists_by_key(
 # ---- maps ------------------------------------------------------------------------------------------------------------
 
 
-@aggregate("merge_map", refuses=require_type_roots("merge map", "MAP", "MAP"), retracts=True)
-def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("merge_map", refuses=require_type_roots("merge map", "MAP", "MAP"), retracts=True)
+def fold_merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return one map of all, later values of a map key winning; a retracted map removes its keys."""
     pool = flatten_lists(column.gather(versions.rows))
     codes = _map_codes(function, pool)
@@ -292,10 +292,10 @@ def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, op
     return pool.rebuild(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
 
 
-def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
+def _map_codes(function: FieldFunction, lists: FlattenedLists) -> Array:
     if part(function.type.key).root in BINARIES:
-        return np.arange(len(pool.elements))
-    return codes(pool.elements.struct.unnest()[:, [ENTRY_KEY]])
+        return np.arange(len(lists.elements))
+    return number_elements(lists.elements.struct.unnest()[:, [ENTRY_KEY]])
 
 
 def _make_merge(codes: list[int]) -> Any:
@@ -334,7 +334,7 @@ def _refuses_keytime(function: FieldFunction) -> str | None:
     return None
 
 
-@aggregate("merge_map_with_keytime", refuses=_refuses_keytime)
+@declare_aggregate("merge_map_with_keytime", refuses=_refuses_keytime)
 def merge_map_with_keytime(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:
@@ -380,7 +380,7 @@ def _java_order(text: str) -> bytes:
 # ---- nested ------------------------------------------------------------
 
 
-def _refuses(function: FieldFunction) -> str | None:
+def _nested_update_problem(function: FieldFunction) -> str | None:
     if function.type.root != "ARRAY" or part(function.type.element).root != "ROW":
         return f"Data type for nested table column must be 'Array<Row>' but was '{function.type}'."
     names = [inner.name for inner in part(function.type.element).fields]
@@ -392,14 +392,14 @@ def _refuses(function: FieldFunction) -> str | None:
 
 def _refuses_partial(function: FieldFunction) -> str | None:
     if function.nested_key:
-        return _refuses(function)
+        return _nested_update_problem(function)
     return (
-        _refuses(function)
+        _nested_update_problem(function)
         or f"nested_partial_update of column {function.column} needs 'fields.{function.column}.nested-key'"
     )
 
 
-@aggregate("nested_update", refuses=_refuses, retracts=True)
+@declare_aggregate("nested_update", refuses=_nested_update_problem, retracts=True)
 def nested_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return all rows of the nested table; with a nested key, the last row of each.
 
@@ -428,37 +428,37 @@ def _is_newer(function: FieldFunction) -> bool:
     return function.nested_key_nulls != "merge"
 
 
-def _nested_key_hashes(function: FieldFunction, pool: FlattenedLists) -> Array:
+def _nested_key_hashes(function: FieldFunction, lists: FlattenedLists) -> Array:
     """Return the hash of each row's nested key, encoded as a binary row."""
     fields = {inner.name: inner.type for inner in part(function.type.element).fields}
     if not function.nested_key:
-        return np.zeros(len(pool.elements), np.int32)
-    keys = pool.elements.struct.unnest().select(cols(function.nested_key)).to_arrow().columns
+        return np.zeros(len(lists.elements), np.int32)
+    keys = lists.elements.struct.unnest().select(cols(function.nested_key)).to_arrow().columns
     return hashing.row_hash_codes(binary_row.encode_columns(keys, [fields[name] for name in function.nested_key]))
 
 
-def _present_elements(pool: FlattenedLists) -> Bools:
-    not_null = not_null_mask(pool.elements)
-    return np.ones(len(pool.elements), bool) if not_null is None else not_null
+def _present_elements(lists: FlattenedLists) -> Bools:
+    not_null = not_null_mask(lists.elements)
+    return np.ones(len(lists.elements), bool) if not_null is None else not_null
 
 
-def _has_single_value(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
+def _has_single_value(versions: Versions, lists: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Return which keys have at most one value that is not null: nothing is merged into it."""
-    return np.asarray(np.bincount(keys[pool.not_null[places]], minlength=versions.count) <= 1)
+    return np.asarray(np.bincount(keys[lists.not_null[places]], minlength=versions.count) <= 1)
 
 
-def _nested_key_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
-    fields = pool.elements.struct.unnest()
-    return codes(fields.select(cols(function.nested_key)) if function.nested_key else fields)
+def _nested_key_codes(function: FieldFunction, lists: FlattenedLists) -> Array:
+    fields = lists.elements.struct.unnest()
+    return number_elements(fields.select(cols(function.nested_key)) if function.nested_key else fields)
 
 
-def _make_scalar_fold(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
+def _make_scalar_fold(function: FieldFunction, lists: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
     numbers, is_present, element_hashes = (
         by_key.to_python_values(codes),
-        by_key.to_python_values(_present_elements(pool)),
+        by_key.to_python_values(_present_elements(lists)),
         by_key.to_python_values(hashes),
     )
-    usable = _usable_rows(function, pool, is_present)
+    usable = _usable_rows(function, lists, is_present)
 
     def tabled(rows: list[int], retracted: set[int] | None = None) -> list[int]:
         """Return the last row of each nested key, in the order of a hash table that all of them went into."""
@@ -491,11 +491,11 @@ def _make_scalar_fold(function: FieldFunction, pool: FlattenedLists, codes: Arra
     return by_key.ScalarFold(agg=newer, retract=retract)
 
 
-def _usable_rows(function: FieldFunction, pool: FlattenedLists, is_present: list[bool]) -> list[bool]:
+def _usable_rows(function: FieldFunction, lists: FlattenedLists, is_present: list[bool]) -> list[bool]:
     """Return which rows of nested tables take part: no null rows, and by option no rows with a null in their key."""
     if function.nested_key_nulls == "merge" or not function.nested_key:
         return is_present
-    keys = pool.elements.struct.unnest().select(cols(function.nested_key))
+    keys = lists.elements.struct.unnest().select(cols(function.nested_key))
     has_full_key = keys.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
     rows = np.array(is_present, bool)
     if function.nested_key_nulls == "error" and (rows & ~has_full_key).any():
@@ -532,7 +532,7 @@ def _make_limited_agg(
     return agg
 
 
-@aggregate("nested_partial_update", refuses=_refuses_partial)
+@declare_aggregate("nested_partial_update", refuses=_refuses_partial)
 def nested_partial_update(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:

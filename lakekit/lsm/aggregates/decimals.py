@@ -82,7 +82,7 @@ def sum_decimals(function: FieldFunction, versions: Versions, column: pl.Series,
             addends = (low[step], high[step])
             added = is_present & ((op == ADD) | (op == REVERSE))
             taken = is_present & (op == RETRACT)
-            minus = _negate(addends)
+            minus = _negate_limbs(addends)
             signed = _select_limbs(taken, minus, addends)
             result, wrapped = _add_limbs(mine, signed)
             fits = ~wrapped & (_fits_long(result) if short else _fits_digits(result, digits))
@@ -90,14 +90,14 @@ def sum_decimals(function: FieldFunction, versions: Versions, column: pl.Series,
             # the negated first value passes through the check that sums of short decimals skip
             fresh_fits = ~taken | _fits_digits(minus, digits)
             grown = (added | taken) & met
-            _put(mine, result, grown & fits)
-            _put(mine, signed, fresh)
+            _assign_limbs(mine, result, grown & fits)
+            _assign_limbs(mine, signed, fresh)
             met[grown & ~fits] = False
             met[fresh] = fresh_fits[fresh]
             replaced = (op == SET) | (op == SET_RETRACT)
-            _put(mine, addends, replaced)
+            _assign_limbs(mine, addends, replaced)
             np.copyto(met, is_present, where=replaced)
-            _put(mine, (np.zeros(height, np.uint64), np.zeros(height, np.int64)), op == SET_RETRACT)
+            _assign_limbs(mine, (np.zeros(height, np.uint64), np.zeros(height, np.int64)), op == SET_RETRACT)
     return from_limbs(column, sum_low, sum_high, seen)
 
 
@@ -108,7 +108,7 @@ def _add_limbs(left: Limbs, right: Limbs) -> tuple[Limbs, Bools]:
     return (low, high), ((left[1] ^ high) & (right[1] ^ high)) < 0
 
 
-def _negate(number: Limbs) -> Limbs:
+def _negate_limbs(number: Limbs) -> Limbs:
     low = ~number[0] + np.uint64(1)
     return low, ~number[1] + (low == 0).astype(np.int64)
 
@@ -117,7 +117,7 @@ def _select_limbs(mask: Bools, left: Limbs, right: Limbs) -> Limbs:
     return np.where(mask, left[0], right[0]), np.where(mask, left[1], right[1])
 
 
-def _put(target: Limbs, source: Limbs, mask: Bools) -> None:
+def _assign_limbs(target: Limbs, source: Limbs, mask: Bools) -> None:
     np.copyto(target[0], source[0], where=mask)
     np.copyto(target[1], source[1], where=mask)
 
@@ -128,7 +128,7 @@ def _fits_long(number: Limbs) -> Bools:
 
 def _fits_digits(number: Limbs, digits: int) -> Bools:
     """Return where a number has at most that many digits."""
-    low, high = _select_limbs(number[1] < 0, _negate(number), number)
+    low, high = _select_limbs(number[1] < 0, _negate_limbs(number), number)
     bound_high, bound_low = divmod(10**digits, 2**64)
     return (high >= 0) & ((high < bound_high) | ((high == bound_high) & (low < np.uint64(bound_low))))
 
@@ -136,7 +136,7 @@ def _fits_digits(number: Limbs, digits: int) -> Bools:
 # ---- product: up to 76 digits between two roundings ------------------------------------------------------------------
 
 
-def product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def multiply_decimals(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return `product` of a DECIMAL column, in Python integers: two 38-digit factors need more than 128 bits."""
     scale, digits = function.type.scale or 0, function.type.precision or 10
     values = column.gather(versions.rows)
@@ -150,7 +150,7 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
         for key, (op_code, has_value, number) in enumerate(
             zip(op_list, is_present, by_key.to_python_values(numbers[step]), strict=True)
         ):  # scalar: exact integers of 256 bits
-            accumulators[key] = _multiply(
+            accumulators[key] = _multiply_decimal(
                 function, accumulators[key], number if has_value else None, op_code, (digits, scale)
             )
     result_not_null = np.array([number is not None for number in accumulators], bool)
@@ -160,15 +160,15 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     return from_limbs(column, low_now, high_now, result_not_null)
 
 
-def _multiply(
+def _multiply_decimal(
     function: FieldFunction, accumulator: int | None, number: int | None, op: int, shape: tuple[int, int]
 ) -> int | None:
     if op == SET:
         return number
     if op == SET_RETRACT:
-        return _divide(function, number, number, shape)
+        return _divide_decimal(function, number, number, shape)
     if op == RETRACT:
-        return _divide(function, accumulator, number, shape)
+        return _divide_decimal(function, accumulator, number, shape)
     if op not in (ADD, REVERSE):
         return accumulator
     if accumulator is None or number is None:
@@ -176,7 +176,9 @@ def _multiply(
     return _round_half_up(Fraction(accumulator * number, 10 ** (2 * shape[1])), shape)
 
 
-def _divide(function: FieldFunction, accumulator: int | None, number: int | None, shape: tuple[int, int]) -> int | None:
+def _divide_decimal(
+    function: FieldFunction, accumulator: int | None, number: int | None, shape: tuple[int, int]
+) -> int | None:
     if accumulator is None or number is None:
         return accumulator
     if number == 0:

@@ -117,7 +117,7 @@ def require_type_roots(label: str, wanted: str, *allowed: str) -> Callable[[Fiel
     return refuses
 
 
-def aggregate(
+def declare_aggregate(
     name: str, *, refuses: Callable[[FieldFunction], str | None] = accept_any_type, retracts: bool = False
 ) -> Callable[[Fold], Fold]:
     """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""

@@ -33,7 +33,7 @@ from lakekit.codec import roaring as bitmap
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, require_type_roots
+from lakekit.lsm.aggregates.function import declare_aggregate, require_type_roots
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +81,7 @@ class RoaringParts:
 def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
     """Return the union of two bitmaps, in the bytes of the reference. Raises `Corrupt`."""
     both, other = decode_bitmap(accumulator, column), decode_bitmap(value, column)
-    for leaf in _leaves(other.root):
+    for leaf in _iter_leaves(other.root):
         container = other.containers[leaf.number]
         if container is None:
             raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
@@ -94,7 +94,7 @@ def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
         old = both.containers[mine.number]
         assert old is not None
         both.containers[mine.number] = (old[0] | container[0], old[1] or container[1])
-    return serialize(both)
+    return encode_bitmap(both)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def decode_bitmap(data: bytes, column: str) -> RoaringParts:
     """Decode a bitmap. Raises `Corrupt` naming the column."""
     cursor = Cursor(data)
     try:
-        return _parse(cursor)
+        return _decode_parts(cursor)
     except Corrupt as wrong:
         message = (
             f"Unable to se/deserialize roaring bitmap: a value of column {column} is no 64-bit bitmap ({len(data)} "
@@ -113,25 +113,25 @@ def decode_bitmap(data: bytes, column: str) -> RoaringParts:
         raise Corrupt(message, offset=wrong.offset, field=column) from wrong
 
 
-def _number(cursor: Cursor, size: int, what: str) -> int:
+def _read_number(cursor: Cursor, size: int, what: str) -> int:
     return int.from_bytes(cursor.raw(size, what), "little")
 
 
-def _parse(cursor: Cursor) -> RoaringParts:
-    if _number(cursor, 1, "empty") == 0:
+def _decode_parts(cursor: Cursor) -> RoaringParts:
+    if _read_number(cursor, 1, "empty") == 0:
         return RoaringParts()
-    leaves = _number(cursor, 8, "leaves")
+    leaves = _read_number(cursor, 8, "leaves")
     root = _decode_node(cursor, b"")
-    if _number(cursor, 4, "arrays") != 1 or _number(cursor, 1, "mark") != NOT_TRIMMED:
+    if _read_number(cursor, 4, "arrays") != 1 or _read_number(cursor, 1, "mark") != NOT_TRIMMED:
         raise Corrupt("one untrimmed array of containers is expected", offset=cursor.tell, field="containers")
-    slots = _number(cursor, 4, "slots")
+    slots = _read_number(cursor, 4, "slots")
     if slots > cursor.remaining:
         raise Corrupt(f"{slots} slots cannot be in {cursor.remaining} bytes", offset=cursor.tell, field="slots")
-    containers = [_decode_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
+    containers = [_decode_container(cursor) if _read_number(cursor, 1, "slot") else None for _ in range(slots)]
     cursor.raw(12, "containers")
-    last = _number(cursor, 4, "last slot")
+    last = _read_number(cursor, 4, "last slot")
     bitmap = RoaringParts(root=root, containers=containers, last=last)
-    numbers = [leaf.number for leaf in _leaves(root)]
+    numbers = [leaf.number for leaf in _iter_leaves(root)]
     if (
         len(numbers) != leaves
         or last >= slots
@@ -143,10 +143,10 @@ def _parse(cursor: Cursor) -> RoaringParts:
 
 def _decode_node(cursor: Cursor, above: bytes) -> ArtNode:
     """Decode a node, and all below it; `above` are the bytes of the key on the path to it."""
-    kind, count = _number(cursor, 1, "kind"), _number(cursor, 2, "children")
-    prefix = cursor.raw(_number(cursor, 1, "prefix length"), "prefix")
+    kind, count = _read_number(cursor, 1, "kind"), _read_number(cursor, 2, "children")
+    prefix = cursor.raw(_read_number(cursor, 1, "prefix length"), "prefix")
     if kind == LEAF:
-        leaf = ArtNode(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_number(cursor, 8, "container number"))
+        leaf = ArtNode(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_read_number(cursor, 8, "container number"))
         if not leaf.key.startswith(above):
             raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
         return leaf
@@ -163,7 +163,7 @@ def _decode_node(cursor: Cursor, above: bytes) -> ArtNode:
         names = [at for at in range(256) if index[at] != FREE_SLOT]
         node.slots = {at: index[at] for at in names}
     else:
-        bits = _number(cursor, 32, "bits")
+        bits = _read_number(cursor, 32, "bits")
         names = [at for at in range(256) if bits >> at & 1]
     if len(names) != count or len(set(names)) != count:
         raise Corrupt(f"{count} children are announced, {len(set(names))} named", offset=cursor.tell, field="node")
@@ -177,7 +177,7 @@ def _reverse_words(data: bytes, word: int) -> bytes:
 
 
 def _decode_container(cursor: Cursor) -> tuple[BitMap, bool]:
-    kind, count = _number(cursor, 1, "container"), _number(cursor, 4, "count")
+    kind, count = _read_number(cursor, 1, "container"), _read_number(cursor, 4, "count")
     if kind == BITS:
         bits = np.frombuffer(cursor.raw(_BITS_SIZE, "bits"), np.uint8)
         return BitMap(np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.uint32)), False
@@ -185,7 +185,9 @@ def _decode_container(cursor: Cursor) -> tuple[BitMap, bool]:
         return BitMap(np.frombuffer(cursor.raw(2 * count, "values"), "<u2").astype(np.uint32)), False
     if kind != RUN:
         raise Corrupt(f"a container of kind {kind}", offset=cursor.tell, field="container")
-    pairs = np.frombuffer(cursor.raw(4 * _number(cursor, 2, "runs"), "runs"), "<u2").astype(np.int64).reshape(-1, 2)
+    pairs = (
+        np.frombuffer(cursor.raw(4 * _read_number(cursor, 2, "runs"), "runs"), "<u2").astype(np.int64).reshape(-1, 2)
+    )
     if len(pairs) and pairs.sum(axis=1).max() > _MAX_VALUE:
         raise Corrupt(f"a run that ends beyond {_MAX_VALUE}", offset=cursor.tell, field="runs")
     values = BitMap()
@@ -197,13 +199,13 @@ def _decode_container(cursor: Cursor) -> tuple[BitMap, bool]:
 # ---- the tree --------------------------------------------------------------------------------------------------------
 
 
-def _leaves(node: ArtNode | None) -> list[ArtNode]:
+def _iter_leaves(node: ArtNode | None) -> list[ArtNode]:
     """Return all leaves in key order."""
     if node is None:
         return []
     if node.kind == LEAF:
         return [node]
-    return [leaf for name in sorted(node.children) for leaf in _leaves(node.children[name])]
+    return [leaf for name in sorted(node.children) for leaf in _iter_leaves(node.children[name])]
 
 
 def _find_leaf(node: ArtNode | None, key: bytes) -> ArtNode | None:
@@ -269,19 +271,19 @@ def _add_container(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def serialize(bitmap: RoaringParts) -> bytes:
+def encode_bitmap(bitmap: RoaringParts) -> bytes:
     """Return the bytes of a bitmap, its containers in the smallest form."""
     if bitmap.root is None:
         return b"\0"
-    parts = [b"\1", struct.pack("<Q", len(_leaves(bitmap.root)))]
-    _write(bitmap.root, parts)
+    parts = [b"\1", struct.pack("<Q", len(_iter_leaves(bitmap.root)))]
+    _write_node(bitmap.root, parts)
     parts.append(struct.pack("<IBI", 1, NOT_TRIMMED, len(bitmap.containers)))
     parts += [b"\0" if container is None else b"\1" + _pack_container(*container) for container in bitmap.containers]
     parts.append(struct.pack("<QII", sum(container is not None for container in bitmap.containers), 0, bitmap.last))
     return b"".join(parts)
 
 
-def _write(node: ArtNode, parts: list[bytes]) -> None:
+def _write_node(node: ArtNode, parts: list[bytes]) -> None:
     if node.kind == LEAF:
         parts.append(struct.pack("<BHB", LEAF, 0, 0) + node.key + struct.pack("<Q", node.number))
         return
@@ -296,7 +298,7 @@ def _write(node: ArtNode, parts: list[bytes]) -> None:
     else:
         parts.append(sum(1 << name for name in names).to_bytes(32, "little"))
     for name in names:
-        _write(node.children[name], parts)
+        _write_node(node.children[name], parts)
 
 
 def _pack_container(values: BitMap, was_runs: bool) -> bytes:
@@ -322,21 +324,21 @@ def _pack_container(values: BitMap, was_runs: bool) -> bytes:
 _refuses = require_type_roots("roaring bitmap", "VarBinaryType", "VARBINARY")
 
 
-@aggregate("rbm32", refuses=_refuses)
+@declare_aggregate("rbm32", refuses=_refuses)
 def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of 32-bit bitmaps."""
 
     def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
-        united = _bitmap(function, accumulator) | _bitmap(function, value)
+        united = _decode_bitmap32(function, accumulator) | _decode_bitmap32(function, value)
         united.run_optimize()
         return bytes(united.serialize())
 
     return by_key.fold_by_key(versions, column, ops, by_key.ScalarFold(agg=agg))
 
 
-def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
+def _decode_bitmap32(function: FieldFunction, data: bytes) -> BitMap:
     try:
         return bitmap.decode_bitmap(data)
     except Corrupt as wrong:
@@ -347,7 +349,7 @@ def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
         raise Corrupt(what, offset=wrong.offset, field=function.column) from wrong
 
 
-@aggregate("rbm64", refuses=_refuses)
+@declare_aggregate("rbm64", refuses=_refuses)
 def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of 64-bit bitmaps."""
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, list_contributions
+from lakekit.lsm.aggregates.function import declare_aggregate, list_contributions
 from lakekit.lsm.numpy_columns import (
     assign_where,
     from_physical,
@@ -59,19 +59,19 @@ def last_rows(versions: Versions, ops: Array | None) -> Ints:
     return chosen_rows
 
 
-@aggregate("last_value", retracts=True)
+@declare_aggregate("last_value", retracts=True)
 def last_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the newest value, null or not; any retraction leaves null."""
     return take_rows(column, last_rows(versions, ops))
 
 
-@aggregate("primary-key", retracts=True)
+@declare_aggregate("primary-key", retracts=True)
 def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the key, which all versions have."""
     return take_rows(column, versions.rows[versions.last_positions()])
 
 
-@aggregate("last_non_null_value", retracts=True)
+@declare_aggregate("last_non_null_value", retracts=True)
 def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the newest value that is not null; retracting any value leaves null."""
     not_null = not_null_mask(column)
@@ -103,7 +103,7 @@ def _select_last_present(versions: Versions, not_null: Bools) -> Ints:
     return chosen_rows
 
 
-@aggregate("first_value")
+@declare_aggregate("first_value")
 def first_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the oldest value, null or not.
 
@@ -112,7 +112,7 @@ def first_value(function: FieldFunction, versions: Versions, column: pl.Series, 
     return take_rows(column, _first_rows(versions, ops, None))
 
 
-@aggregate("first_non_null_value")
+@declare_aggregate("first_non_null_value")
 def first_non_null_value(
     function: FieldFunction,  # noqa: ARG001
     versions: Versions,
@@ -154,14 +154,14 @@ def _refuse_incomparable(function: FieldFunction) -> str | None:
     return f"Data type for {function.name} column must be comparable but was '{function.type}'."
 
 
-@aggregate("max", refuses=_refuse_incomparable)
-def max_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("max", refuses=_refuse_incomparable)
+def fold_max(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the greatest value."""
     return _select_best(function, versions, column, ops, largest=True)
 
 
-@aggregate("min", refuses=_refuse_incomparable)
-def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("min", refuses=_refuse_incomparable)
+def fold_min(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the smallest value."""
     return _select_best(function, versions, column, ops, largest=False)
 
@@ -221,7 +221,7 @@ def _select_best_integers(versions: Versions, column: pl.Series, *, largest: boo
 # ---- texts ------------------------------------------------------------
 
 
-def _refuses(function: FieldFunction) -> str | None:
+def _listagg_problem(function: FieldFunction) -> str | None:
     if function.type.root != "VARCHAR":
         return f"Data type for list agg column must be 'VarCharType' but was '{function.type}'."
     if function.type.length != MAX_LENGTH:
@@ -232,8 +232,8 @@ def _refuses(function: FieldFunction) -> str | None:
     return None
 
 
-@aggregate("listagg", refuses=_refuses)
-def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+@declare_aggregate("listagg", refuses=_listagg_problem)
+def fold_listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the texts of each key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():
         return by_key.fold_by_key(

@@ -16,7 +16,7 @@ import datasketches
 
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, require_type_roots
+from lakekit.lsm.aggregates.function import declare_aggregate, require_type_roots
 from lakekit.lsm.sketch_bytes import CHECKS
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ FLAGS, EMPTY, SINGLE = 5, 0x04, 0x20
 SAMPLED_ALL = struct.pack("<f", 1.0)
 
 
-@aggregate("hll_sketch", refuses=require_type_roots("hll sketch", "VarBinaryType", "VARBINARY"))
+@declare_aggregate("hll_sketch", refuses=require_type_roots("hll sketch", "VarBinaryType", "VARBINARY"))
 def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of HLL sketches."""
     return _unite_column(function, versions, column, ops)
 
 
-@aggregate("theta_sketch", refuses=require_type_roots("theta sketch", "VarBinaryType", "VARBINARY"))
+@declare_aggregate("theta_sketch", refuses=require_type_roots("theta sketch", "VarBinaryType", "VARBINARY"))
 def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of theta sketches."""
     return _unite_column(function, versions, column, ops)

@@ -35,18 +35,18 @@ def assemble_rows(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.S
     return pl.concat([section.filter(pl.Series(lone)), merged]) if lone.any() else merged
 
 
-def check_not_null(section: pl.DataFrame, rule: MergeSpec, rows: Ints) -> None:
+def check_not_null(section: pl.DataFrame, spec: MergeSpec, rows: Ints) -> None:
     """Raise `SchemaMismatch` if one of those rows has a null in a NOT NULL column.
 
     The reference copies such rows as a whole.
     """
-    for number, part in enumerate(rule.fields):
-        if part.name not in rule.not_null or part.name not in section.columns:
+    for number, part in enumerate(spec.fields):
+        if part.name not in spec.not_null or part.name not in section.columns:
             continue
         column = section[part.name]
         if column.null_count() and bool(np.any(column.is_null().to_numpy()[rows])):
             raise SchemaMismatch(
-                f"Field {number} can not be null: column {part.name} of {rule.table_name} is {part.type}, and a row "
+                f"Field {number} can not be null: column {part.name} of {spec.table_name} is {part.type}, and a row "
                 "to be "
                 "merged has a null there",
                 column=part.name,
@@ -59,26 +59,26 @@ def check_not_null(section: pl.DataFrame, rule: MergeSpec, rows: Ints) -> None:
 CHOOSES = False
 
 
-def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
+def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     """Return one row for each key, deletes included; a row that is the only one of its key stays unchanged."""
-    lone, versions = split_versions(section, rule)
+    lone, versions = split_versions(section, spec)
     if versions.count == 0:
         return section
-    ops, removed = _version_operations(section, rule, versions)
+    ops, removed = _version_operations(section, spec, versions)
     last = versions.rows[versions.last_positions()]
     columns = {}
     for name in section.columns:
         column = section[name]
         if name == KIND:
             columns[name] = pl.Series(name, np.where(removed, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
-        elif name in rule.functions and name not in rule.key_columns:
-            columns[name] = aggregates.fold_column(rule.functions[name], rule, versions, column, ops)
+        elif name in spec.functions and name not in spec.key_columns:
+            columns[name] = aggregates.fold_column(spec.functions[name], spec, versions, column, ops)
         else:
             columns[name] = take_rows(column, last)
     return assemble_rows(section, lone, columns)
 
 
-def _version_operations(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
+def _version_operations(section: pl.DataFrame, spec: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
     """Return the operation of each version (None: all add), and which keys end as deleted."""
     kinds = section[KIND].to_numpy()[versions.rows]
     takes = (kinds & 1).astype(bool)
@@ -86,8 +86,8 @@ def _version_operations(section: pl.DataFrame, rule: MergeSpec, versions: Versio
     if not takes.any():
         return None, removed
     ops = np.where(takes, RETRACT, ADD).astype(np.int8)
-    if rule.removes_on_delete:
+    if spec.removes_on_delete:
         ops[kinds == RowKind.DELETE] = SET
-        check_not_null(section, rule, versions.rows[ops == SET])
+        check_not_null(section, spec, versions.rows[ops == SET])
         removed = ops[versions.last_positions()] == SET
     return ops, removed

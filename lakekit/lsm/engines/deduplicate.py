@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 CHOOSES = True
 
 
-def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def winners(section: pl.DataFrame, spec: MergeSpec) -> Bools:
     """Return which rows win their key, deletes included."""
-    part = row_versions.visible_mask(section, rule)
-    passed = row_versions.retraction_mask(section) if rule.ignores_deletes else None
+    part = row_versions.visible_mask(section, spec)
+    passed = row_versions.retraction_mask(section) if spec.ignores_deletes else None
     if passed is not None and passed.any():
-        mask = newest_within(section, rule, ~passed if part is None else part & ~passed)
-        return mask if rule.merges_single_versions else mask | (mask_single_versions(section, rule) & passed)
-    return mask_newest(section, rule) if part is None else newest_within(section, rule, part)
+        mask = newest_within(section, spec, ~passed if part is None else part & ~passed)
+        return mask if spec.merges_single_versions else mask | (mask_single_versions(section, spec) & passed)
+    return mask_newest(section, spec) if part is None else newest_within(section, spec, part)
 
 
-def newest_within(section: pl.DataFrame, rule: MergeSpec, part: Bools) -> Bools:
+def newest_within(section: pl.DataFrame, spec: MergeSpec, part: Bools) -> Bools:
     """Return the newest versions among the rows that are set in `part`."""
     mask = np.zeros(section.height, bool)
-    mask[np.flatnonzero(part)] = mask_newest(section.filter(pl.Series(part)), rule)
+    mask[np.flatnonzero(part)] = mask_newest(section.filter(pl.Series(part)), spec)
     return mask

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 CHOOSES = True
 
 
-def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def winners(section: pl.DataFrame, spec: MergeSpec) -> Bools:
     """Return which rows win their key. Raises `InvalidOption` for a retracting row of a key with several."""
     passed = row_versions.retraction_mask(section)
     if not passed.any():
-        return mask_oldest(section, rule)
+        return mask_oldest(section, spec)
     alone = (
-        np.zeros(section.height, bool) if rule.merges_single_versions else mask_single_versions(section, rule) & passed
+        np.zeros(section.height, bool) if spec.merges_single_versions else mask_single_versions(section, spec) & passed
     )
-    if not rule.ignores_deletes and (passed & ~alone).any():
+    if not spec.ignores_deletes and (passed & ~alone).any():
         raise InvalidOption(
             "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "
-            f"{rule.table_name} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows "
+            f"{spec.table_name} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows "
             "unmerged",
             key="ignore-delete",
         )
     mask = np.zeros(section.height, bool)
-    mask[np.flatnonzero(~passed)] = mask_oldest(section.filter(pl.Series(~passed)), rule)
+    mask[np.flatnonzero(~passed)] = mask_oldest(section.filter(pl.Series(~passed)), spec)
     return mask | alone

@@ -71,27 +71,27 @@ class UpdatePlan:
     removed_versions: dict[str, Bools] = field(default_factory=dict)
 
 
-def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
+def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     """Return one row for each key, deletes included; a row that is the only one of its key stays unchanged.
 
     Raises:
         InvalidOption: there are deletes in a table that takes none.
         SchemaMismatch: there is a null in a NOT NULL column.
     """
-    lone, versions = split_versions(section, rule)
+    lone, versions = split_versions(section, spec)
     if versions.count == 0:
         return section
     kinds = section[KIND].to_numpy()[versions.rows]
     plan = (
-        _plan_grouped(section, rule, versions, kinds)
-        if rule.sequence_groups
-        else _plan_ungrouped(section, rule, versions, kinds)
+        _plan_grouped(section, spec, versions, kinds)
+        if spec.sequence_groups
+        else _plan_ungrouped(section, spec, versions, kinds)
     )
-    return assemble_rows(section, lone, _merge_columns(section, rule, versions, plan))
+    return assemble_rows(section, lone, _merge_columns(section, spec, versions, plan))
 
 
 def _merge_columns(
-    section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan
+    section: pl.DataFrame, spec: MergeSpec, versions: Versions, plan: UpdatePlan
 ) -> dict[str, pl.Series]:
     last = versions.rows[versions.last_positions()]
     shared = {
@@ -109,15 +109,15 @@ def _merge_columns(
             columns[name] = pl.Series(name, np.where(plan.deleted_keys, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name == SEQUENCE:
             columns[name] = _accepted_sequence(column, versions, plan)
-        elif name in rule.key_columns or name in rule.primary_key or not any(part.name == name for part in rule.fields):
+        elif name in spec.key_columns or name in spec.primary_key or not any(part.name == name for part in spec.fields):
             columns[name] = take_rows(column, last)
         elif walk is None:
             columns[name] = last_non_null_value(
-                _last_non_null_function(rule, name), versions, column, plan.free_operations
+                _last_non_null_function(spec, name), versions, column, plan.free_operations
             )
-        elif name in walk.group.protected_columns and name in rule.functions:
-            _refuse_reached(rule, name, plan)
-            columns[name] = aggregates.fold_column(rule.functions[name], rule, versions, column, walk.folded_operations)
+        elif name in walk.group.protected_columns and name in spec.functions:
+            _refuse_reached(spec, name, plan)
+            columns[name] = aggregates.fold_column(spec.functions[name], spec, versions, column, walk.folded_operations)
         else:
             columns[name] = take_rows(
                 column, shared[id(walk.sequence_operations if name in walk.group.columns else walk.plain_operations)]
@@ -125,9 +125,9 @@ def _merge_columns(
     return columns
 
 
-def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
+def _last_non_null_function(spec: MergeSpec, name: str) -> FieldFunction:
     return FieldFunction(
-        column=name, name="last_non_null_value", type=next(part.type for part in rule.fields if part.name == name)
+        column=name, name="last_non_null_value", type=next(part.type for part in spec.fields if part.name == name)
     )
 
 
@@ -137,46 +137,46 @@ def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) 
     return take_rows(column, last_rows(versions, ops)).fill_null(0)
 
 
-def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
+def _refuse_reached(spec: MergeSpec, name: str, plan: UpdatePlan) -> None:
     """Raise `Unsupported` if a function that cannot retract was asked to before a delete removed the row.
 
     Such a delete stops the update at its sequence column; columns before it are retracted.
     """
     reached = plan.removed_versions.get(name)
     if reached is not None and reached.any():
-        function = rule.functions[name]
+        function = spec.functions[name]
         aggregates.apply_ignored_retractions(
-            function, rule, aggregates.find_aggregate(function, rule), np.where(reached, RETRACT, SKIP)
+            function, spec, aggregates.find_aggregate(function, spec), np.where(reached, RETRACT, SKIP)
         )
 
 
 # ---- without sequence groups -----------------------------------------------------------------------------------------
 
 
-def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
+def _plan_ungrouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
     nothing = np.zeros(versions.count, bool)
-    check_not_null(section, rule, versions.rows if not takes.any() else versions.rows[~takes])
+    check_not_null(section, spec, versions.rows if not takes.any() else versions.rows[~takes])
     if not takes.any():
         return UpdatePlan(free_operations=None, deleted_keys=nothing)
-    if not rule.ignores_deletes and not rule.removes_on_delete:
-        raise _make_delete_refusal(rule)
+    if not spec.ignores_deletes and not spec.removes_on_delete:
+        raise _make_delete_refusal(spec)
     begins = np.arange(len(takes)) < versions.count
     ops = np.where(takes, SKIP, ADD).astype(np.int8)
     ops[takes & begins] = SET
     inserted = _has_version_in(versions, ~takes)
-    if rule.ignores_deletes:
-        check_not_null(section, rule, versions.rows[ops == SET])
+    if spec.ignores_deletes:
+        check_not_null(section, spec, versions.rows[ops == SET])
         return UpdatePlan(free_operations=ops, accepted_versions=~takes, deleted_keys=~inserted)
     removes = kinds == RowKind.DELETE
     ops[removes] = SET
-    check_not_null(section, rule, versions.rows[ops == SET])
+    check_not_null(section, spec, versions.rows[ops == SET])
     return UpdatePlan(free_operations=ops, deleted_keys=~inserted | removes[versions.last_positions()])
 
 
-def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
+def _make_delete_refusal(spec: MergeSpec) -> InvalidOption:
     return InvalidOption(
-        f"By default, Partial update can not accept delete records, and {rule.table_name} holds some of keys that have "
+        f"By default, Partial update can not accept delete records, and {spec.table_name} holds some of keys that have "
         "other rows. Choose one of: "
         "1. configure 'ignore-delete' to ignore delete records; "
         "2. configure 'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; "
@@ -197,16 +197,16 @@ def _has_version_in(versions: Versions, mask: Bools) -> Bools:
 # ---- with sequence groups --------------------------------------------------------------------------------------------
 
 
-def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
+def _plan_grouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
-    walks = [_start_scan(section, versions, group) for group in rule.sequence_groups if _has_columns(section, group)]
+    walks = [_start_scan(section, versions, group) for group in spec.sequence_groups if _has_columns(section, group)]
     begins = np.arange(len(takes)) < versions.count
-    if rule.ignores_deletes:
+    if spec.ignores_deletes:
         live, copied = ~takes, takes & begins
         deleted = ~_has_version_in(versions, ~takes)
     else:
         live, copied = np.ones(len(takes), bool), takes & begins
-    names = [part.name for part in rule.fields]
+    names = [part.name for part in spec.fields]
     free = np.where(takes, SKIP, ADD).astype(np.int8)
     free[copied] = SET
     removed = np.zeros(len(takes), bool)
@@ -214,7 +214,7 @@ def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, ki
         name: np.zeros(len(takes), bool)
         for walk in walks
         for name in walk.group.protected_columns
-        if name in rule.functions
+        if name in spec.functions
     }
     for step in versions.iter_steps():
         _record_step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
@@ -223,13 +223,13 @@ def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, ki
         for ops in (walk.sequence_operations, walk.plain_operations, walk.folded_operations):
             ops[removed] = SET
     free[removed] = SET
-    check_not_null(section, rule, versions.rows[free == SET])
-    if not rule.ignores_deletes:
+    check_not_null(section, spec, versions.rows[free == SET])
+    if not spec.ignores_deletes:
         deleted = ~_has_version_in(versions, ~takes) | removed[versions.last_positions()]
     return UpdatePlan(
         free_operations=free if takes.any() else None,
         sequence_scans=walks,
-        accepted_versions=live if rule.ignores_deletes else None,
+        accepted_versions=live if spec.ignores_deletes else None,
         deleted_keys=deleted,
         removed_versions=reached,
     )
@@ -257,14 +257,16 @@ def _start_scan(section: pl.DataFrame, versions: Versions, group: SequenceGroup)
     )
 
 
-def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
+def _is_not_smaller(sequence_scan: SequenceScan, step: slice) -> Bools:
     """Return whether each version's sequence is at least the current one.
 
     Columns are compared from left to right, null is least; NaN equals any number.
     """
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
-    for numbers, current, is_float in zip(walk.numbers, walk.current_sequences, walk.floats, strict=True):
+    for numbers, current, is_float in zip(
+        sequence_scan.numbers, sequence_scan.current_sequences, sequence_scan.floats, strict=True
+    ):
         mine, theirs = current[:height], numbers[step]
         alike = theirs == mine
         if is_float:
@@ -274,12 +276,12 @@ def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
     return larger | tied
 
 
-def _record_step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
+def _record_step(sequence_scans: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
     """Record the operations of one version of every key.
 
     `takes` retract, `adds` add, others are ignored; `copied` begin with a copy of themselves.
     """
-    for walk in walks:
+    for walk in sequence_scans:
         _advance_sequence(walk, step, copied)
         has_sequence = ~walk.empty[step]
         gets_in = has_sequence & (copied | _is_not_smaller(walk, step))
@@ -294,13 +296,18 @@ def _record_step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Boo
         _advance_sequence(walk, step, gets_in & active)
 
 
-def _advance_sequence(walk: SequenceScan, step: slice, which: Bools) -> None:
-    for numbers, current in zip(walk.numbers, walk.current_sequences, strict=True):
+def _advance_sequence(sequence_scan: SequenceScan, step: slice, which: Bools) -> None:
+    for numbers, current in zip(sequence_scan.numbers, sequence_scan.current_sequences, strict=True):
         assign_where(current[: len(which)], numbers[step], which)
 
 
 def _record_removals(
-    walks: list[SequenceScan], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]
+    sequence_scans: list[SequenceScan],
+    names: list[str],
+    step: slice,
+    deletes: Bools,
+    removed: Bools,
+    reached: dict[str, Bools],
 ) -> None:
     """Replace the row by a delete that was accepted by a group that removes.
 
@@ -309,7 +316,7 @@ def _record_removals(
     if not deletes.any():
         return
     places = np.full(len(deletes), len(names))
-    for walk in walks:
+    for walk in sequence_scans:
         if walk.group.removes_record:
             got_in = (
                 deletes
@@ -319,7 +326,7 @@ def _record_removals(
             places[got_in] = np.minimum(places[got_in], min(names.index(name) for name in walk.group.columns))
     is_removed = places < len(names)
     removed[step] = is_removed
-    for walk in walks:
+    for walk in sequence_scans:
         for name in walk.group.protected_columns:
             if name in reached:
                 is_retracted = (walk.folded_operations[step] == RETRACT) | (walk.folded_operations[step] == SET_RETRACT)

@@ -32,14 +32,18 @@ _MODULE = "lakekit.maintenance.check.child_process"
 def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
     """Check a file in a child process; return False where that is impossible and nothing was checked."""
     alone = FileCheckRequest(
-        check_request.ctx, check_request.entries.take([check_request.at]), check_request.path, 0, _hashes(check_request)
+        check_request.ctx,
+        check_request.entries.take([check_request.at]),
+        check_request.path,
+        0,
+        _hashes_of_bucket(check_request),
     )
     try:
         request = bytes(ForkingPickler.dumps(alone))
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
         return False
     try:
-        answer = _decoder().send_request(request)
+        answer = _child_process().send_request(request)
     except OSError:  # no process could be started
         return False
     if isinstance(answer, str):
@@ -56,7 +60,7 @@ def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
     return True
 
 
-def _hashes(check_request: FileCheckRequest) -> Hashes | None:
+def _hashes_of_bucket(check_request: FileCheckRequest) -> Hashes | None:
     """Return the hash index of the file's bucket alone."""
     if check_request.hashes is None:
         return None
@@ -65,7 +69,7 @@ def _hashes(check_request: FileCheckRequest) -> Hashes | None:
 
 
 @lru_cache(maxsize=1)
-def _decoder() -> runtime.ChildProcess:
+def _child_process() -> runtime.ChildProcess:
     return runtime.ChildProcess(_MODULE)
 
 

@@ -94,7 +94,7 @@ class Report:
         ]
 
     def __repr__(self) -> str:
-        return cards.card(
+        return cards.card_text(
             f"{self.table} · check",
             [
                 ("verdict", self.summary),

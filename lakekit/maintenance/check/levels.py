@@ -60,7 +60,7 @@ def bucket_codes(entries: ManifestEntries) -> Ints:
     return codes
 
 
-def ranks(frame: pl.DataFrame) -> Ints:
+def rank_keys(frame: pl.DataFrame) -> Ints:
     """Return a number for each key that compares as the keys do."""
     order = numpy_columns.key_order(frame, frame.columns)
     placed = frame[order]
@@ -137,7 +137,7 @@ def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], f
     ends = [
         merge_read.decode_keys(ctx, entries.column(name).to_pylist()) for name in ("min_key", "max_key")
     ]  # scalar: one a file
-    key_ranks = ranks(pl.concat(ends))
+    key_ranks = rank_keys(pl.concat(ends))
     low, high = key_ranks[: len(indices)], key_ranks[len(indices) :]
     shown = [_KeyTexts(frame) for frame in ends]
     for i in np.flatnonzero(low > high):
@@ -176,10 +176,12 @@ class _KeyTexts:
         self.frame = frame
 
     def __call__(self, i: SupportsIndex) -> str:
-        return ", ".join(_part(column, int(i)) for column in self.frame.get_columns())  # scalar: one key in a message
+        return ", ".join(
+            _key_part_text(column, int(i)) for column in self.frame.get_columns()
+        )  # scalar: one key in a message
 
 
-def _part(column: pl.Series, at: int) -> str:
+def _key_part_text(column: pl.Series, at: int) -> str:
     value = column[at] if column.dtype.is_integer() else None
     return format_value(column, at) if value is None else format_count(int(value))
 

@@ -131,7 +131,7 @@ def _check_schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries,
     for number in {snapshot.schema_id, *live.integers("schema_id").tolist()}:  # scalar: few schemas
         path = ctx.paths.schema(number)
         with findings.reading_file("schema", path):
-            schemas.read(ctx, number)
+            schemas.read_schema(ctx, number)
         findings.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
 
 
@@ -266,7 +266,7 @@ def _live_entries(entries: ManifestEntries, findings: Findings, where: str, *, i
         ("file is added twice", added > 1),
         ("file is deleted that was not added", is_complete & (deleted > 0) & (added == 0)),
     ):
-        for name in _names(entries, group, np.flatnonzero(numbers)):
+        for name in _file_names(entries, group, np.flatnonzero(numbers)):
             findings.add_problem(
                 what,
                 f"the manifests of the snapshot contradict each other about {name}",
@@ -278,7 +278,7 @@ def _live_entries(entries: ManifestEntries, findings: Findings, where: str, *, i
     return columns_of.live_entries([entries.take(np.sort(first))])
 
 
-def _names(
+def _file_names(
     entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]
 ) -> list[str]:
     rows = np.flatnonzero(np.isin(group, wanted))
@@ -398,7 +398,7 @@ def check_gc_roots_and_schemas(ctx: TableContext, findings: Findings) -> None:
                     findings.add_problem(
                         f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy
                     )
-            if branch != ctx.paths.branch and not schemas.ids(own):
+            if branch != ctx.paths.branch and not schemas.list_ids(own):
                 message = (
                     f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of "
                     "the table goes while it is there"
@@ -409,7 +409,7 @@ def check_gc_roots_and_schemas(ctx: TableContext, findings: Findings) -> None:
                     path=own.paths.branch_root,
                     remedy=_BRANCH_REMEDY.format(branch=branch),
                 )
-    numbers = schemas.ids(ctx)
+    numbers = schemas.list_ids(ctx)
     for gap in missing_ranges(numbers):
         for number in gap[:_MAX_FINDINGS]:
             path = ctx.paths.schema(number)

@@ -44,7 +44,7 @@ from lakekit.format.encoder import has_bounds
 from lakekit.format.polars_types import polars_type
 from lakekit.lsm import numpy_columns
 from lakekit.maintenance.check.findings import REBUILD_INDEX, RESTORE, REWRITE, Findings, format_value
-from lakekit.maintenance.check.levels import ranks
+from lakekit.maintenance.check.levels import rank_keys
 from lakekit.metadata import schemas
 from lakekit.model.data_file import RowKind
 from lakekit.model.table_paths import POSTPONE_BUCKET
@@ -281,7 +281,7 @@ def check_rows(
         with findings.reading_file("data file" if hashes is not None else "changelog file", at[i]):
             file = entries.file(i)
             if file.schema_id not in seen:
-                seen[file.schema_id] = ctx.with_schema(schemas.read(ctx, file.schema_id))
+                seen[file.schema_id] = ctx.with_schema(schemas.read_schema(ctx, file.schema_id))
             partition, bucket = bucket_id_at(entries, i)
             own = seen[file.schema_id]
             unsummed = [] if file.format_name != "orc" else [file.name]
@@ -437,7 +437,7 @@ def _check_keys(checked_file: FileUnderCheck) -> None:
         for field in checked_file.ctx.schema.key_fields
         if field.type.root == "CHAR"
     ]
-    low, high, least, most = ranks(pl.concat([ends, cast_columns(extremes, ends.schema)]).with_columns(padded))
+    low, high, least, most = rank_keys(pl.concat([ends, cast_columns(extremes, ends.schema)]).with_columns(padded))
     if least < low or most > high:
         shown = [
             ", ".join(format_value(column, i) for column in keys_of.get_columns())

@@ -75,7 +75,7 @@ def internal_value_of(recorded: Any, t: DataType) -> Any:
     return recorded
 
 
-def _piece(data: bytes, vector: dict[str, Any]) -> bytes:
+def _vector_bytes(data: bytes, vector: dict[str, Any]) -> bytes:
     return data[vector["offset"] : vector["offset"] + vector["length"]]
 
 
@@ -91,22 +91,24 @@ def check_binary_rows(facts: dict[str, Any], data: bytes) -> None:
         what = f"row {number}"
         types = [parse(text) for text in vector["types"]]
         values = tuple(internal_value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
-        row = serialized = _piece(data, vector)
+        row = serialized = _vector_bytes(data, vector)
         if facts["format"] == "serialized_row":
             arity, row = binary_row.strip_arity(row)
             check_equal(f"{what}, arity", arity, len(types))
             check_equal(f"{what}, with its arity", binary_row.with_arity(row, arity), serialized)
         kind = ROW_KINDS.index(vector.get("kind", "+I"))
-        check_equal(what, repr(binary_row.decode(row, types)), repr(values))
+        check_equal(what, repr(binary_row.decode_row(row, types)), repr(values))
         is_canonical = binary_value.encode_row(values, types, kind) == row
         if facts["origin"] != "hand":  # by hand: text outside its slot, nulls of old engines
             check_equal(f"{what}, written again", binary_value.encode_row(values, types, kind).hex(), row.hex())
         if vector.get("hash") is not None:
             check_equal(f"{what}, hash", hashing.row_hash_code(row), vector["hash"])
-        _columns(what, row, types, values, is_canonical=is_canonical and kind == 0)
+        _check_columnar(what, row, types, values, is_canonical=is_canonical and kind == 0)
 
 
-def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool) -> None:
+def _check_columnar(
+    what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool
+) -> None:
     columns = [arrow.to_arrow_array([value, None, value], t) for value, t in zip(values, types, strict=True)]
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
@@ -124,7 +126,7 @@ def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ..
 def check_arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats binary_array and binary_map: the values, and the same bytes again."""
     for number, vector in enumerate(facts["vectors"]):
-        t, body, what = parse(vector["type"]), _piece(data, vector), f"value {number}"
+        t, body, what = parse(vector["type"]), _vector_bytes(data, vector), f"value {number}"
         value = internal_value_of(vector["value"], t)
         if t.root == "ARRAY":
             check_equal(what, repr(binary_row.decode_array(body, part(t.element))), repr(value))
@@ -142,10 +144,12 @@ def check_buckets(facts: dict[str, Any], data: bytes) -> None:
         columns = [arrow.to_arrow_array([value], t) for value, t in zip(values, types, strict=True)]
         if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
             # a timestamp outside the int64 of its unit: one value at a time
-            check_equal(f"{what}, hash", hashing.row_hash_code(binary_row.encode(values, types)), vector["hash"])
+            check_equal(f"{what}, hash", hashing.row_hash_code(binary_row.encode_row(values, types)), vector["hash"])
             continue
         check_equal(
-            f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex()
+            f"{what}, bytes",
+            binary_row.encode_columns(columns, types)[0].as_py().hex(),
+            _vector_bytes(data, vector).hex(),
         )
         check_equal(f"{what}, hash", hashing.hash_columns(columns, types).tolist(), [vector["hash"]])
         for count, bucket in vector["count_bucket"]:
@@ -159,14 +163,18 @@ def check_buckets(facts: dict[str, Any], data: bytes) -> None:
 def check_stats(facts: dict[str, Any], data: bytes) -> None:
     """Check the format simple_stats: bounds as serialized rows, read and written again."""
     for number, vector in enumerate(facts["vectors"]):
-        types, serialized, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
+        types, serialized, what = (
+            [parse(text) for text in vector["types"]],
+            _vector_bytes(data, vector),
+            f"bounds {number}",
+        )
         values = tuple(internal_value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
         arity, row = binary_row.strip_arity(serialized)
         check_equal(f"{what}, arity", arity, len(types))
-        check_equal(what, repr(binary_row.decode(row, types)), repr(values))
+        check_equal(what, repr(binary_row.decode_row(row, types)), repr(values))
         check_equal(
             f"{what}, written again",
-            binary_row.with_arity(binary_row.encode(values, types), arity).hex(),
+            binary_row.with_arity(binary_row.encode_row(values, types), arity).hex(),
             serialized.hex(),
         )
 
@@ -186,10 +194,10 @@ def check_casts(facts: dict[str, Any], _: bytes = b"") -> None:
     """
     source = parse(facts["from"])
     for target in facts["targets"]:
-        _cast(facts["values"], source, target)
+        _check_cast(facts["values"], source, target)
 
 
-def _run(values: list[Any], source: DataType, want: DataType) -> pl.Series:
+def _cast_values(values: list[Any], source: DataType, want: DataType) -> pl.Series:
     return (
         decode_series(values, source, "c")
         .to_frame()
@@ -198,14 +206,14 @@ def _run(values: list[Any], source: DataType, want: DataType) -> pl.Series:
     )
 
 
-def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
+def _check_cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
     want = parse(target["to"])
     what = f"{source} as {want}"
     if same_type(source, want) or (want.is_nested and (source.root == want.root or target["values"] is not None)):
         return  # parts evolve by their ids; from text there are casts, but no such type change
     if target["values"] is None:
         try:
-            _run([value for value in values if _is_in_nanosecond_range(value, source)], source, want)
+            _cast_values([value for value in values if _is_in_nanosecond_range(value, source)], source, want)
         except Unsupported as refused:
             check_equal(f"{what}, what the refusal says", "was changed from" in str(refused), expected=True)
             return
@@ -220,7 +228,7 @@ def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
                 or (str(value), want.root) in JAVA_ONLY_FLOAT_TEXTS
             )
             (bad if refused_one else good).append((value, result))
-    series = _run([value for value, _ in good], source, want)
+    series = _cast_values([value for value, _ in good], source, want)
     check_equal(f"{what}, type", series.dtype, polars_type(want, timestamp_unit="us"))
     got = [canonical_value(v, want) for v in encode_values(series.to_arrow(), want)]
     check_equal(what, got, [canonical_value(_truncate_nanos(result, want), want) for _, result in good])
@@ -253,7 +261,7 @@ def _is_in_nanosecond_range(value: Any, source: DataType) -> bool:
 
 def _is_refused(value: Any, source: DataType, want: DataType) -> bool:
     try:
-        _run([value], source, want)
+        _cast_values([value], source, want)
     except ValueOutOfRange as refusal:
         return refusal.column == "c" and "c" in refusal.message
     return False
@@ -511,17 +519,17 @@ PLACEHOLDER_PATH = "the file"
 """The path that decoders put in errors about damaged bytes."""
 
 
-def _types(facts: dict[str, Any]) -> list[Any]:
+def _parse_types(facts: dict[str, Any]) -> list[Any]:
     return [parse(text) for text in facts["types"]]
 
 
 def _decode_serialized_row(data: bytes, facts: dict[str, Any]) -> Any:
-    return binary_row.decode(
-        binary_row.strip_arity(data, path=PLACEHOLDER_PATH)[1], _types(facts), path=PLACEHOLDER_PATH
+    return binary_row.decode_row(
+        binary_row.strip_arity(data, path=PLACEHOLDER_PATH)[1], _parse_types(facts), path=PLACEHOLDER_PATH
     )
 
 
-def _index(data: bytes, facts: dict[str, Any]) -> Any:
+def _decode_index(data: bytes, facts: dict[str, Any]) -> Any:
     index: Any = plugins.load("file_index", facts["index"])
     return [index.probe(data, parse(facts["type"]), Leaf("c", op, (1,)), facts["row_count"]) for op in ("=", ">")]
 
@@ -541,7 +549,7 @@ DECODERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "manifest_list": lambda data, _: manifests.decode_list(data, path=PLACEHOLDER_PATH),
     "manifest": lambda data, _: entry_files.decode_entries([entry_files.ManifestBytes(PLACEHOLDER_PATH, data)]),
     "index_manifest": lambda data, _: index_manifest.decode_index_manifest(data, path=PLACEHOLDER_PATH),
-    "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PLACEHOLDER_PATH),
+    "binary_row": lambda data, said: binary_row.decode_row(data, _parse_types(said), path=PLACEHOLDER_PATH),
     "serialized_row": _decode_serialized_row,
     "deletion_vectors": lambda data, _: index_files.decode_vector_file(data, path=PLACEHOLDER_PATH),
     "hash_index": lambda data, _: index_files.decode_hash_index(data, path=PLACEHOLDER_PATH),
@@ -552,7 +560,7 @@ DECODERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
         data, said["version"], path=PLACEHOLDER_PATH
     ),
     **dict.fromkeys(
-        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index
+        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _decode_index
     ),
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), _data_file),
 }

@@ -62,7 +62,7 @@ _SNAPSHOT_MEMBERS = {
 }
 
 
-def _read(facts: dict[str, Any], data: bytes) -> Any:
+def _decode_and_check(facts: dict[str, Any], data: bytes) -> Any:
     return DECODERS[facts["format"]](data, f"tag-{facts['case']}")
 
 
@@ -75,7 +75,7 @@ def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelle
         check_equal("the file written again", decoded.to_json(), data)
         return
     before, after = json.loads(data), json.loads(decoded.to_json())
-    check_equal("what was written, read again", _read(facts, decoded.to_json()), decoded)
+    check_equal("what was written, read again", _decode_and_check(facts, decoded.to_json()), decoded)
     defaulted = {"version", "timeMillis"}  # absent, they have a meaning that is written out
     check_equal("members written again", sorted(after.keys() | defaulted), sorted(before.keys() | defaulted))
     for name, value in before.items():
@@ -85,7 +85,7 @@ def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelle
 
 def check_snapshots(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats snapshot and changelog: every member."""
-    decoded = _read(facts, data)
+    decoded = _decode_and_check(facts, data)
     for member, name in _SNAPSHOT_MEMBERS.items():
         check_equal(member, getattr(decoded, name), facts[member])
     check_equal(
@@ -103,7 +103,7 @@ def check_snapshots(facts: dict[str, Any], data: bytes) -> None:
 
 def check_schemas(facts: dict[str, Any], data: bytes) -> None:
     """Format schema: fields with ids, keys, options, and what follows from them."""
-    decoded = _read(facts, data)
+    decoded = _decode_and_check(facts, data)
     check_equal(
         "fields",
         [_flatten_field(field) for field in decoded.fields],
@@ -124,8 +124,8 @@ def check_schemas(facts: dict[str, Any], data: bytes) -> None:
     _check_rewrite(facts, data, decoded, respelled=("fields", "options"))
 
 
-def _parts(t: DataType) -> list[Field]:
-    inner = [part for side in (t.element, t.key, t.value) if side is not None for part in _parts(side)]
+def _nested_fields(t: DataType) -> list[Field]:
+    inner = [part for side in (t.element, t.key, t.value) if side is not None for part in _nested_fields(side)]
     return [*t.fields, *inner]
 
 
@@ -145,7 +145,7 @@ def _flatten_field(field: Field) -> tuple[Any, ...]:
         _strip_ids_and_comments(field.type),
         field.comment,
         field.default,
-        [_flatten_field(part) for part in _parts(field.type)],
+        [_flatten_field(part) for part in _nested_fields(field.type)],
     )
 
 
@@ -163,7 +163,7 @@ def _expected_field(facts: dict[str, Any]) -> tuple[Any, ...]:
 
 def check_tags(facts: dict[str, Any], data: bytes) -> None:
     """Format tag: the snapshot, when the tag was made, and how long it is kept."""
-    decoded = _read(facts, data)
+    decoded = _decode_and_check(facts, data)
     created, retained = facts["tagCreateTime"], facts["tagTimeRetained"]
     check_equal("tagCreateTime", decoded.create_time, None if created is None else instant(*created))
     check_equal(
@@ -182,7 +182,7 @@ def instant(*parts: int) -> Instant:
 
 def check_statistics(facts: dict[str, Any], data: bytes) -> None:
     """Format statistics: counts of the table and of each column, and its bounds."""
-    decoded = _read(facts, data)
+    decoded = _decode_and_check(facts, data)
     check_equal(
         "snapshotId, schemaId", [decoded.snapshot_id, decoded.schema_id], [facts["snapshotId"], facts["schemaId"]]
     )
@@ -213,7 +213,7 @@ def _statistics_members(column: Any) -> dict[str, Any]:
 
 def check_consumers(facts: dict[str, Any], data: bytes) -> None:
     """Format consumer: the next snapshot."""
-    decoded = _read(facts, data)
+    decoded = _decode_and_check(facts, data)
     check_equal("nextSnapshot", decoded.next_snapshot, facts["nextSnapshot"])
     _check_rewrite(facts, data, decoded)
 
@@ -318,7 +318,7 @@ def check_index_manifests(facts: dict[str, Any], data: bytes) -> None:
 # ---- messages ------------------------------------------------------------
 
 
-def _stats(stats: Stats) -> dict[str, Any]:
+def _stats_members(stats: Stats) -> dict[str, Any]:
     nulls = None if stats.null_counts is None else list(stats.null_counts)
     return {"_MIN_VALUES": stats.min_values.hex(), "_MAX_VALUES": stats.max_values.hex(), "_NULL_COUNTS": nulls}
 
@@ -330,8 +330,8 @@ def _data_file(file: DataFileMeta) -> dict[str, Any]:
         "_ROW_COUNT": file.row_count,
         "_MIN_KEY": file.min_key.hex(),
         "_MAX_KEY": file.max_key.hex(),
-        "_KEY_STATS": _stats(file.key_stats),
-        "_VALUE_STATS": _stats(file.value_stats),
+        "_KEY_STATS": _stats_members(file.key_stats),
+        "_VALUE_STATS": _stats_members(file.value_stats),
         "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
         "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
         "_SCHEMA_ID": file.schema_id,
@@ -377,7 +377,7 @@ def _rows_to_hex(recorded: Any) -> Any:
     return [_rows_to_hex(value) for value in recorded] if isinstance(recorded, list) else recorded
 
 
-def _files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
+def _check_files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
     """Check every recorded field; what an old engine did not record must be absent."""
     members = [_index_file(item) if hasattr(item, "index_type") else _data_file(item) for item in files]
     check_equal(f"how many {what}", len(members), len(recorded))
@@ -390,7 +390,7 @@ def _files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) ->
         )
 
 
-def _message(message: CommitMessage, recorded: dict[str, Any], version: int) -> None:
+def _check_message(message: CommitMessage, recorded: dict[str, Any], version: int) -> None:
     recorded = dict(recorded)
     check_equal("partition", message.partition.hex(), recorded.pop("partition")["hex"])
     check_equal(
@@ -403,7 +403,7 @@ def _message(message: CommitMessage, recorded: dict[str, Any], version: int) -> 
         # recorded before they belonged to one half of the message
         if version < 10 and key in ("new_index_files", "deleted_index_files"):
             mine = (*mine, *getattr(message, f"compact_{key}"))
-        _files(key, mine, files)
+        _check_files(key, mine, files)
 
 
 def check_splits(facts: dict[str, Any], data: bytes) -> None:
@@ -421,7 +421,7 @@ def check_splits(facts: dict[str, Any], data: bytes) -> None:
     check_equal(
         "is_streaming, raw_convertible", (split.streaming, split.raw), (facts["is_streaming"], facts["raw_convertible"])
     )
-    _files("data_files", split.files, facts["data_files"])
+    _check_files("data_files", split.files, facts["data_files"])
     for file, deletion in zip(split.files, facts["deletion_files"] or [None] * len(split.files), strict=True):
         mine = split.deletions.get(file.name)
         range_ = None if mine is None else [mine.offset, mine.length, mine.cardinality]
@@ -441,7 +441,7 @@ def check_splits(facts: dict[str, Any], data: bytes) -> None:
 def check_commit_messages(facts: dict[str, Any], data: bytes) -> None:
     """Format commit_message: files that came and went in a bucket."""
     decoded = commit_message.decode_message(data, facts["version"])
-    _message(decoded, facts["message"], facts["version"])
+    _check_message(decoded, facts["message"], facts["version"])
     written = commit_message.encode_message(decoded)
     check_equal("the message written again", commit_message.decode_message(written), decoded)
     if facts["version"] == 11:
@@ -457,7 +457,7 @@ def check_committables(facts: dict[str, Any], data: bytes) -> None:
     check_equal("properties", dict(decoded.properties), facts.get("properties", {}))
     check_equal("how many messages", len(decoded.messages), len(facts["messages"]))
     for message, recorded in zip(decoded.messages, facts["messages"], strict=True):
-        _message(message, recorded, facts["message_version"])
+        _check_message(message, recorded, facts["message_version"])
     written = commit_message.encode_committable(decoded)
     check_equal("the committable written again", commit_message.decode_committable(written), decoded)
     if facts["version"] == 5:

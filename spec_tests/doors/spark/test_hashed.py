@@ -105,5 +105,5 @@ def test_a_row_that_comes_to_the_wrong_task_is_an_error_and_never_a_key_in_two_p
     writers = BucketWriters(table._context(), commit_user="me", shard=WriteShard(parallelism=WriteParallelism(tasks=2, assigners=2), task=1))
     with pytest.raises(Unsupported, match="belongs to another"):
         writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table._context())))
-    writers.drop()
+    writers.abort()
     assert not list(tmp_path.rglob("data-*"))

@@ -144,7 +144,7 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
             writers = BucketWriters(handle, commit_user="job", batch=True, shard=WriteShard(parallelism=cut, task=number))
             writers.write(frame.filter(pl.Series(tasks == number)))
             found += writers.prepare()
-            writers.drop()
+            writers.abort()
         places = [(message.partition, message.bucket) for message in found]
         assert len(places) == len(set(places))
         t.commit(found, commit_user=f"job-{last}")
