@@ -346,6 +346,15 @@ class SparkBackend:
     def query(self, statement: Statement, text: str) -> DataFrame:
         return query(self.spark, statement, text)
 
+    def explain(self, statement: Statement) -> StatementResult:
+        raise _not_of_spark(statement, "EXPLAIN", "df.explain() shows Spark's plan")
+
+    def summarize(self, statement: Statement) -> DataFrame:
+        raise _not_of_spark(statement, "SUMMARIZE", "df.summary() is Spark's own")
+
+    def copy(self, statement: Statement) -> StatementResult:
+        raise _not_of_spark(statement, "COPY", "df.write writes files")
+
     def values(self, statement: Statement, text: str, most: int) -> pl.Series:
         return values(self.spark, statement, text, most)
 
@@ -435,6 +444,11 @@ class SparkBackend:
         wanted = types.arrow_schema(types.paimon_fields(schema))
         arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
         return self.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)
+
+
+def _not_of_spark(statement: Statement, word: str, instead: str) -> Unsupported:
+    text = excerpt(statement.tokens.statement_text)
+    return Unsupported(f"{word} is done by cat.sql, not by Spark: {instead}. In: {text}", feature="spark.sql")
 
 
 def _store_column(column: spark_types.StructField, wanted: Field | None) -> Any:

@@ -104,6 +104,18 @@ class SqlBackend(Protocol):
         """Return the rows of a query."""
         ...
 
+    def explain(self, statement: Statement) -> StatementResult:
+        """Return the plan of the query that comes in a statement, read as far as EXPLAIN."""
+        ...
+
+    def summarize(self, statement: Statement) -> Rows:
+        """Return a row for each column of the table or query that comes, read as far as SUMMARIZE."""
+        ...
+
+    def copy(self, statement: Statement) -> StatementResult:
+        """Write the rows of the query that comes to a file, read as far as COPY."""
+        ...
+
     def values(self, statement: Statement, text: str, most: int) -> pl.Series:
         """Return the values of a query's only column.
 

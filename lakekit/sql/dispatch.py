@@ -55,7 +55,7 @@ def is_query(statement: Statement) -> bool:
     return any(statement.tokens.is_next(word) for word in QUERY_KEYWORDS)
 
 
-_STATEMENTS: dict[str, Callable[[Statement], StatementResult]] = {
+_STATEMENTS: dict[str, Callable[[Statement], StatementResult | Rows]] = {
     "CALL": calls.call_procedure,
     "INSERT": insert.insert,
     "DELETE": joined_changes.delete,
@@ -69,6 +69,9 @@ _STATEMENTS: dict[str, Callable[[Statement], StatementResult]] = {
         else table_changes.alter(statement)
     ),
     "COMMENT": table_changes.comment_on,
+    "COPY": lambda statement: statement.backend.copy(statement),
+    "EXPLAIN": lambda statement: statement.backend.explain(statement),
+    "SUMMARIZE": lambda statement: statement.backend.summarize(statement),
     "TRUNCATE": ddl.truncate,
     "ANALYZE": dml.analyze,
     "SHOW": lambda statement: view_ddl.show_view(statement) or show.show(statement),

@@ -21,8 +21,8 @@ from lakekit.expressions.parser import SqlText
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.read.user_expressions import translate_panics
-from lakekit.sql import cage, dispatch, query_frame
-from lakekit.sql.backend import Statement, single_column
+from lakekit.sql import cage, dispatch, query_frame, query_report
+from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.query_frame import UNNAMED
 from lakekit.sql.query_tree import QueryTree, check_length
 from lakekit.sql.tokenizer import TokenStream
@@ -105,13 +105,30 @@ class DuckDBBackend:
                 return rows
         return query_frame.lazy_frame(query_frame.bind(query, self.limit(statement)))
 
-    def tree(self, statement: Statement, source: SqlText) -> QueryTree:
+    def explain(self, statement: Statement) -> StatementResult:
+        analyze = statement.tokens.accept("ANALYZE")
+        query = self.tree(statement, SqlText(statement.tokens.remaining_text, "query", statement.tokens.dialect))
+        return query_report.explain(query, self.limit(statement), analyze=analyze)
+
+    def summarize(self, statement: Statement) -> pl.LazyFrame:
+        text = statement.tokens.remaining_text
+        text = text if dispatch.is_query(statement) else f"FROM {text}"
+        return query_report.summarize(
+            self.tree(statement, SqlText(text, "query", statement.tokens.dialect)), self.limit(statement)
+        )
+
+    def copy(self, statement: Statement) -> StatementResult:
+        source = SqlText(f"COPY {statement.tokens.remaining_text}", "statement", statement.tokens.dialect)
+        return query_report.copy(source, self.limit(statement), partial(self.tree, statement))
+
+    def tree(self, statement: Statement, source: SqlText, tree: Any = None) -> QueryTree:
         """Return the tree of a query whose names are resolved. Raises as `query`."""
         return QueryTree.of(
             statement,
             source,
             statement_of=partial(self._statement_of, statement),
             files=self.files,
+            tree=tree,
         )
 
     def limit(self, statement: Statement) -> QueryLimit:

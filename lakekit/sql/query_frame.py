@@ -102,21 +102,23 @@ class BoundQuery:
         return f"SELECT {outputs} FROM ({self.sql}) AS rows({', '.join(places.values())}){limit}"  # noqa: S608 - a query in a query
 
 
-def connected(query: QueryTree, limit: QueryLimit) -> QueryRun:
-    """Open a connection in which the tables of a query are known by their names in its tree."""
+def connected(query: QueryTree, limit: QueryLimit, *, empty: bool = False) -> QueryRun:
+    """Open a connection in which the tables of a query are known by their names in its tree, `empty` without rows."""
     run = cage.QueryRun(limit, query.source).open()
     for name, scan in query.scans.items():
-        run.register(name, scan.registered(run.failures))
+        run.register(name, scan.registered(run.failures, empty=empty))
     return run
 
 
-def bind(query: QueryTree, limit: QueryLimit) -> BoundQuery:
+def bind(query: QueryTree, limit: QueryLimit, prefix: str = "") -> BoundQuery:
     """Return a query with the names and types of its columns, which DuckDB gives without computing it.
+
+    `prefix`: a word before it, which makes other rows of it, as SUMMARIZE.
 
     Raises: `SqlError`, `ColumnNotFound`, `SchemaMismatch` for a query that cannot be computed, and for a column of a
     type that Paimon has not.
     """
-    sql, run = query.sql(), connected(query, limit)
+    sql, run = prefix + query.sql(), connected(query, limit)
     relation = run.relation(sql)
     columns, types = list(relation.columns), list(relation.types)
     schema = pl.Schema({name: polars_dtype(t, name) for name, t in zip(_unique(columns), types, strict=True)})

@@ -65,8 +65,11 @@ class QueryScan:
         rows = cast_columns(rows, {name: dtype for name, dtype in types.items() if dtype != schema[name]})
         return rows if self.limit is None else rows.head(self.limit)
 
-    def registered(self, failures: list[BaseException]) -> pl.LazyFrame:
-        """Return the rows as a source that records what is asked of it, and in `failures` what it raises."""
+    def registered(self, failures: list[BaseException], *, empty: bool = False) -> pl.LazyFrame:
+        """Return the rows as a source that records what is asked of it, and in `failures` what it raises.
+
+        `empty`: a source without rows, which records all the same.
+        """
         frame = self.frame()
         schema = frame.collect_schema()
 
@@ -79,6 +82,7 @@ class QueryScan:
             predicate = None if predicate is None else _without_null_cases(predicate)
             self.conditions.append(predicate)
             rows = frame if predicate is None else frame.filter(predicate)
+            rows = pl.LazyFrame(schema=schema) if empty else rows
             rows = rows if with_columns is None else rows.select(cols(with_columns))
             rows = rows if n_rows is None else rows.head(n_rows)
             yield self._collect(rows, failures)

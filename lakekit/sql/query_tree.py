@@ -69,13 +69,14 @@ class QueryTree:
         *,
         statement_of: Callable[[View], Statement],
         files: bool = False,
+        tree: Node = None,
     ) -> QueryTree:
-        """Read a query and resolve what it names.
+        """Read a query and resolve what it names; `tree`: the query, where it is read already.
 
         Raises: `SqlError`, `Unsupported` for what a query may not ask for, `LimitExceeded` for views beyond the
         bounds, and what the catalog raises.
         """
-        made = QueryTree(source, statement.bind(_parse(source)), statement_of)
+        made = QueryTree(source, statement.bind(tree or _parse(source)), statement_of)
         try:
             made._resolve(made.tree, statement, source, files=files)
         except RecursionError:
