@@ -99,7 +99,7 @@ class LRUCache:
 # ---- runtime ------------------------------------------------------------
 
 
-_LONGEST_WAIT_MS = 7 * 24 * 3_600_000
+_MAX_WAIT_MS = 7 * 24 * 3_600_000
 
 
 def now_ms() -> int:
@@ -126,7 +126,7 @@ def instant_ms(wall_ms: int) -> int:
 
 def wait_ms(duration_ms: float) -> None:
     """Wait that long, or some days at most: longer waits overflow, and callers check again anyway."""
-    time.sleep(min(duration_ms, _LONGEST_WAIT_MS) / 1000)
+    time.sleep(min(duration_ms, _MAX_WAIT_MS) / 1000)
 
 
 def new_id() -> str:

@@ -314,10 +314,10 @@ def _redact_message(error: Exception, secrets: tuple[str, ...]) -> str:
 # ---- jdbc lock ------------------------------------------------------------
 
 
-_ROW = "SELECT acquired_at, expire_time_seconds, {expired} FROM paimon_distributed_locks WHERE lock_id = ?"
-_TAKE = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)"
-_RELEASE = "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND acquired_at = ?"
-_REMOVE = "DELETE FROM paimon_distributed_locks WHERE {expired} AND lock_id = ?"
+_SELECT_LOCK = "SELECT acquired_at, expire_time_seconds, {expired} FROM paimon_distributed_locks WHERE lock_id = ?"
+_INSERT_LOCK = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)"
+_DELETE_OWN_LOCK = "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND acquired_at = ?"
+_DELETE_EXPIRED_LOCK = "DELETE FROM paimon_distributed_locks WHERE {expired} AND lock_id = ?"
 _FIRST_SLEEP_MS = 100
 _WATCHED_LONGER_MS = 5_000
 _MARGIN_MS = 60_000
@@ -348,8 +348,8 @@ class JdbcLock:
             patience = self.timeout_ms if session.dialect.LOCK_EXPIRED_SQL else self.timeout_ms + 2 * _WATCHED_LONGER_MS
             while True:
                 since_ms = self.runtime.elapsed_ms()
-                if self._is_free(session, seen) and self._insert_row(session):
-                    rows = session.query(_ROW.format(expired="FALSE"), self.lock_id)
+                if self._remove_if_expired(session, seen) and self._insert_row(session):
+                    rows = session.query(_SELECT_LOCK.format(expired="FALSE"), self.lock_id)
                     return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, since_ms=since_ms)
                 waited = self.runtime.elapsed_ms() - started
                 if waited > patience:
@@ -363,18 +363,18 @@ class JdbcLock:
 
     def _insert_row(self, session: JdbcSession) -> bool:
         try:
-            session.execute(_TAKE, self.lock_id, self.timeout_ms // 1000)
+            session.execute(_INSERT_LOCK, self.lock_id, self.timeout_ms // 1000)
         except (DuplicateKey, DatabaseBusy):
             return False
         return True
 
-    def _is_free(self, session: JdbcSession, seen: _LockWatch) -> bool:
+    def _remove_if_expired(self, session: JdbcSession, seen: _LockWatch) -> bool:
         """Return whether the row does not exist, or was left behind and is removed now.
 
         Only reads while another process holds the lock: a writer would block SQLite's readers.
         """
         rows, now = (
-            session.query(_ROW.format(expired=session.dialect.LOCK_EXPIRED_SQL or "FALSE"), self.lock_id),
+            session.query(_SELECT_LOCK.format(expired=session.dialect.LOCK_EXPIRED_SQL or "FALSE"), self.lock_id),
             self.runtime.elapsed_ms(),
         )
         if not rows:
@@ -384,12 +384,14 @@ class JdbcLock:
             seen.row, seen.since_ms = row, now
         if is_expired:
             retry_while_busy(
-                lambda: session.execute(_REMOVE.format(expired=session.dialect.LOCK_EXPIRED_SQL), self.lock_id),
+                lambda: session.execute(
+                    _DELETE_EXPIRED_LOCK.format(expired=session.dialect.LOCK_EXPIRED_SQL), self.lock_id
+                ),
                 self.runtime.wait,
             )
             return True
         if not session.dialect.LOCK_EXPIRED_SQL and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
-            return session.execute(_RELEASE, self.lock_id, row[0]) > 0
+            return session.execute(_DELETE_OWN_LOCK, self.lock_id, row[0]) > 0
         return False
 
 
@@ -436,7 +438,7 @@ class HeldJdbcLock:
 
         def leave() -> int:
             with lock.database.session() as session:
-                return session.execute(_RELEASE, lock.lock_id, self.acquired_at)
+                return session.execute(_DELETE_OWN_LOCK, lock.lock_id, self.acquired_at)
 
         try:
             removed = retry_while_busy(leave, lock.runtime.wait)

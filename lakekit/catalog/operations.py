@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 _PATIENCE_MS = 20_000
 """How long after its first file a table may become known."""
-_MOST_VANISHED = 5
+_MAX_VANISHED = 5
 """How often the files of others may go again before the name itself is taken to be in the way."""
-_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 10, 250
+_FIRST_PAUSE_MS, _MAX_PAUSE_MS = 10, 250
 
 
 def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> None:
@@ -67,7 +67,7 @@ def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> No
         TableAlreadyExists: files of a table exist there that the catalog does not know, and no other process is
             registering it.
     """
-    pause_ms, most_vanished = _FIRST_PAUSE_MS, _MOST_VANISHED
+    pause_ms, most_vanished = _FIRST_PAUSE_MS, _MAX_VANISHED
     while True:
         try:
             metastore.create_table(name, define)
@@ -81,7 +81,7 @@ def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> No
         else:
             return
         REAL_RUNTIME.wait(pause_ms)
-        pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
+        pause_ms = min(2 * pause_ms, _MAX_PAUSE_MS)
 
 
 def create_database_once(metastore: Metastore, database: str, properties: Mapping[str, str]) -> None:

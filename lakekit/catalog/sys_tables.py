@@ -109,7 +109,7 @@ def list_partitions(catalog: TableCatalog) -> pl.DataFrame:
         if not ctx.schema.partition_keys:
             continue
         try:
-            sums = snapshot_tables.partition_sums(ctx)
+            sums = snapshot_tables.catalog_partitions(ctx)
         except LakekitError:
             continue
         frames.append(

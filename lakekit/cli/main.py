@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Never raises but for what is a bug in lakekit."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding gets question marks, not a traceback
-    parser = _parser()
+    parser = _build_parser()
     args = parser.parse_args(arguments)
     if args.run is None:
         parser.print_help()
@@ -61,16 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except TableNotFound as error:
-        return _say(error, NO_TABLE)
+        return _print_error(error, NO_TABLE)
     except InvalidOption as error:
-        return _say(error, USAGE)
+        return _print_error(error, USAGE)
     except LakekitError as error:
-        return _say(error, PROBLEM)
+        return _print_error(error, PROBLEM)
     # a panic over a damaged page too, where Polars' own error is an error of the program
     except _polars_errors() as error:
         if "KeyboardInterrupt" in str(error) and not isinstance(error, Exception):  # what it panicked over
             raise KeyboardInterrupt from error
-        return _say(error, PROBLEM)
+        return _print_error(error, PROBLEM)
     return code
 
 
@@ -80,7 +80,7 @@ def _polars_errors() -> tuple[type[BaseException], ...]:
     return () if polars is None else (polars.exceptions.PolarsError, polars.exceptions.PanicException)
 
 
-def _say(error: BaseException, code: int) -> int:
+def _print_error(error: BaseException, code: int) -> int:
     """Print an error: all lines of one of lakekit's own, which may have a caret, else the first."""
     lines = str(error).splitlines() or [type(error).__name__]
     shown = lines if isinstance(error, LakekitError) else lines[:1]
@@ -88,25 +88,25 @@ def _say(error: BaseException, code: int) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lakekit", description="Apache Paimon tables, without a JVM.")
     parser.add_argument("--version", action="version", version=f"lakekit {lakekit.__version__}")
     parser.set_defaults(run=None)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
-    shape, store = _shape_arguments(), _store_arguments()
+    shape, store = _output_arguments(), _store_arguments()
     _add_table_verbs(verbs, store, shape)
     _add_file_verbs(verbs, store, shape)
     maintenance.add_verbs(verbs, store, shape, _parse_positive)
     conformance.add_verbs(verbs, store, shape, _parse_positive)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads and writes, and what it refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
-    verb.set_defaults(run=_inspection("show_features"))
+    verb.set_defaults(run=_load_inspection_verb("show_features"))
     verb = verbs.add_parser("versions", parents=[shape], help="what lakekit runs on")
-    verb.set_defaults(run=_inspection("show_versions"))
+    verb.set_defaults(run=_load_inspection_verb("show_versions"))
     return parser
 
 
-def _shape_arguments() -> argparse.ArgumentParser:
+def _output_arguments() -> argparse.ArgumentParser:
     shape = argparse.ArgumentParser(add_help=False)
     shape.add_argument(
         "--format", choices=("table", "tsv", "json", "csv"), help="table to a person, tsv to a pipe, unless chosen here"
@@ -122,7 +122,9 @@ def _store_arguments() -> argparse.ArgumentParser:
         "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the "
         "environment, as AWS_SECRET_ACCESS_KEY"
     )
-    store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=help_text)
+    store.add_argument(
+        "--storage", metavar="KEY=VALUE", type=_parse_option, action="append", default=[], help=help_text
+    )
     help_text = (
         "a folder or URL outside its own folder that a table may use; a table's own word for it is not enough. May be "
         "given again"
@@ -137,22 +139,22 @@ def _add_table_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse
     table_arguments.add_argument("--at", help="a snapshot's number, a tag, or a time")
     table_arguments.add_argument("--branch", help="another branch than main")
     verb = verbs.add_parser("demo", parents=[shape], help="the main job on a table of real flights")
-    verb.set_defaults(run=_inspection("demo"))
+    verb.set_defaults(run=_load_inspection_verb("demo"))
     verb = verbs.add_parser(
         "inspect", parents=[table_arguments, shape], help="a table's card, or its metadata as a table"
     )
     verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
-    verb.set_defaults(run=_inspection("inspect"))
+    verb.set_defaults(run=_load_inspection_verb("inspect"))
     verb = verbs.add_parser("plan", parents=[table_arguments, shape], help="what a query would not have to read")
     verb.add_argument("--where", help="a condition in SQL")
-    verb.set_defaults(run=_inspection("plan"))
+    verb.set_defaults(run=_load_inspection_verb("plan"))
     verb = verbs.add_parser(
         "check", parents=[store, shape], help="whether everything is there, whole and as it is said to be"
     )
     verb.add_argument("path", metavar="PATH", help="the folder of a table")
     verb.add_argument("--branch", help="another branch than main")
     verb.add_argument("--deep", action="store_true", help="read the rows too")
-    verb.set_defaults(run=_inspection("check"))
+    verb.set_defaults(run=_load_inspection_verb("check"))
 
 
 def _add_file_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
@@ -165,7 +167,7 @@ def _add_file_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.
     verb.add_argument(
         "--snapshots", type=_parse_positive, help="how many of the newest snapshots are in the page at most"
     )
-    verb.set_defaults(run=_inspection("browse"))
+    verb.set_defaults(run=_load_inspection_verb("browse"))
     verb = verbs.add_parser("hex", parents=[store, shape], help="every byte of a file with its field")
     verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
     verb.add_argument(
@@ -177,10 +179,10 @@ def _add_file_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.
     verb.add_argument(
         "--open", type=_parse_non_negative, help="show the inflated bytes of the compressed block over this byte"
     )
-    verb.set_defaults(run=_inspection("show_hex"))
+    verb.set_defaults(run=_load_inspection_verb("show_hex"))
 
 
-def _inspection(verb: str) -> Callable[[argparse.Namespace, Output], int | None]:
+def _load_inspection_verb(verb: str) -> Callable[[argparse.Namespace, Output], int | None]:
     """Return a function that runs a verb of `cli.inspection`, which is loaded then."""
 
     def run(arguments: argparse.Namespace, out: Output) -> int | None:
@@ -192,20 +194,20 @@ def _inspection(verb: str) -> Callable[[argparse.Namespace, Output], int | None]
 
 
 def _parse_non_negative(text: str) -> int:
-    number = _number(text, 0)
+    number = _parse_number(text, 0)
     if number < 0:
         raise argparse.ArgumentTypeError("at least 0")
     return number
 
 
-def _number(text: str, base: int = 10) -> int:
+def _parse_number(text: str, base: int = 10) -> int:
     try:
         return int(text, base)
     except ValueError:
         raise argparse.ArgumentTypeError(f"a whole number, not {text[:40]!r}") from None
 
 
-def _option(text: str) -> tuple[str, str]:
+def _parse_option(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals):
         raise argparse.ArgumentTypeError("a storage option is KEY=VALUE")
@@ -213,7 +215,7 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def _parse_positive(text: str) -> int:
-    number = _number(text)
+    number = _parse_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
     return number

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _INT = range(-(2**31), 2**31)
 FREE_BLOCKS = 64
-_LEAST_BLOCK_ITEMS = 256
+_MIN_BLOCK_ITEMS = 256
 """The least average number of items in blocks of an array beyond the first `FREE_BLOCKS`, which may have any size."""
 
 
@@ -155,12 +155,12 @@ def has_tiny_blocks(block_count: int, item_count: int) -> bool:
     Writers put an array into one block, or into blocks of kilobytes. A block of one item takes three bytes and a step
     of every decoder, so a small file could demand millions of steps.
     """
-    return block_count > FREE_BLOCKS and item_count < _LEAST_BLOCK_ITEMS * (block_count - FREE_BLOCKS)
+    return block_count > FREE_BLOCKS and item_count < _MIN_BLOCK_ITEMS * (block_count - FREE_BLOCKS)
 
 
 def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> None:
     if has_tiny_blocks(block_count, item_count):
-        rule = f"beyond {FREE_BLOCKS} blocks each holds at least {_LEAST_BLOCK_ITEMS}"
+        rule = f"beyond {FREE_BLOCKS} blocks each holds at least {_MIN_BLOCK_ITEMS}"
         problem = f"{item_count} items in {block_count} blocks; {rule}"
         raise LimitExceeded(f"{field} at offset {at}: {problem}", offset=at, field=field)
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-_MOST_LENGTH, _MOST_BITS = 2**63 - 1, 2**64 - 1
-_BYTE_BITS, _MOST_HEAD_BITS = 8, 56
+_MAX_LENGTH, _MAX_BITS = 2**63 - 1, 2**64 - 1
+_BYTE_BITS, _MAX_HEAD_BITS = 8, 56
 _FEW_STEPS = 16
-_MOST_PACKED_BITS, _RUNS_AT_ONCE = 24, 1024
+_MAX_PACKED_BITS, _RUNS_AT_ONCE = 24, 1024
 _FEW_BYTES, _BLOCK_BYTES = 2048, 24 << 10
-_MOST_STEP_BITS, _DOUBLINGS = 20, 4
+_MAX_STEP_BITS, _DOUBLINGS = 20, 4
 _DIRECT_BITS = (*[0] * 64, *(width for width in _WIDTHS for _ in (0, 1)), *[0] * 128)
 """The width of a direct run, by its first byte."""
 _DIRECT_WIDTHS = np.array(_DIRECT_BITS)
@@ -135,7 +135,7 @@ def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[in
     for patch in _bits_to_numbers(bits).tolist():  # scalar: at most 31 patches
         position += patch >> patch_width
         if position < count:
-            values[position] |= np.uint64((patch & ((1 << patch_width) - 1)) << width & _MOST_BITS)
+            values[position] |= np.uint64((patch & ((1 << patch_width) - 1)) << width & _MAX_BITS)
     return [base + int(values.min()), base + int(values.max())], end
 
 
@@ -269,7 +269,7 @@ def _read_big_endian(data: bytes, at: int, end: int) -> int:
 
 def _check_length(length: int) -> int:
     """Return `length`. Raises `Corrupt` if it is out of range."""
-    if not 0 <= length <= _MOST_LENGTH:
+    if not 0 <= length <= _MAX_LENGTH:
         raise Corrupt(f"a length of {length}", field="length")
     return length
 
@@ -287,7 +287,7 @@ def bound_sum(data: bytes, *, second: bool, most: int) -> int:
     """
     if not second:
         return sum_lengths(data, second=False)
-    bound = _bound_runs(data, _sum_run, _MOST_HEAD_BITS)
+    bound = _bound_runs(data, _sum_run, _MAX_HEAD_BITS)
     return bound if bound <= most else _sum_all(data)
 
 
@@ -297,7 +297,7 @@ def _sum_all(data: bytes) -> int:
 
     def read(data: bytes, at: int) -> tuple[int, int]:
         width = _DIRECT_BITS[data[at]]
-        if not 0 < width <= _MOST_PACKED_BITS:
+        if not 0 < width <= _MAX_PACKED_BITS:
             return _sum_run(data, at)
         count, end = _count_run(data, at)
         if end > len(data):
@@ -436,7 +436,7 @@ class _Steps:
         heads <<= 8
         heads |= raw[1:]
         self.first, self.second = heads[at], heads[at + 2]
-        self.sizes, self.most = _head_tables(min(width, _MOST_STEP_BITS))
+        self.sizes, self.most = _head_tables(min(width, _MAX_STEP_BITS))
         self.ends = at + self.sizes[self.second]
         self.step_indexes = np.full(size + 1, self.none, np.int32)
         self.step_indexes[at] = np.arange(self.none, dtype=np.int32)

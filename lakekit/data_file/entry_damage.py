@@ -53,7 +53,7 @@ def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corr
     try:
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_entries_by_manifest(ctx, files), strict=True):
-            if _is_wrong(ctx, entries):
+            if _is_damaged(ctx, entries):
                 return error.at(ctx.paths.manifest(file.name))
         for entry in manifest_reader.index_entries(ctx, snapshot):
             try:
@@ -65,7 +65,7 @@ def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corr
     return error.at(ctx.paths.snapshot(snapshot.id))
 
 
-def _is_wrong(ctx: TableContext, entries: ManifestEntries) -> bool:
+def _is_damaged(ctx: TableContext, entries: ManifestEntries) -> bool:
     """Return whether a value of an entry cannot be decoded, or does not fit the table."""
     key_types = [field.type for field in ctx.schema.key_fields]
     try:

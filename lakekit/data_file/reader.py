@@ -60,7 +60,7 @@ SYSTEM_FIELDS = {
     FILE: Field(FILE, "STRING NOT NULL"),
 }
 
-_MOST_ROWS = 2**32 - 2
+_MAX_ROWS = 2**32 - 2
 """The most rows that one scan counts; Polars' row numbers have 32 bits."""
 _WRITER_VERSION = "parquet.writer.version"
 _TAIL_BYTES = 1 << 16
@@ -203,7 +203,7 @@ def _group_files(
             folder,
             *_scan_group_key(request, file, native=native),
         )
-        if i and (file_key != key or rows + file.row_count > _MOST_ROWS):
+        if i and (file_key != key or rows + file.row_count > _MAX_ROWS):
             yield _make_group(
                 files[first:i],
                 paths[first:i],

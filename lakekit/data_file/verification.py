@@ -23,7 +23,7 @@ from lakekit.format import parquet_bounds
 from lakekit.metadata import snapshots
 from lakekit.options.option import EMPTY
 from lakekit.parallel import parallel_map
-from lakekit.storage import for_one_look
+from lakekit.storage import with_path_cache
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def verify_files(
     if remote and not (skips_lost or skips_corrupt):
         return list(range(len(files)))
     step = 1 if remote else FILES_PER_TASK
-    once_ctx = replace(ctx, storage=for_one_look(ctx.storage))
+    once_ctx = replace(ctx, storage=with_path_cache(ctx.storage))
     checks = (
         {}
         if remote

@@ -218,13 +218,13 @@ class TypeChangeRules:
     """
 
     allows_explicit_casts: bool
-    forbid_not_null: bool
+    forbids_not_null: bool
     highest_field_id: int
 
     def evolve_type(self, current: DataType, want: DataType, column: str) -> DataType:
         """Return the type that a column of type `current` has afterwards. Raises `SchemaMismatch`."""
         nullable = current.nullable and want.nullable
-        if self.forbid_not_null and current.nullable and not nullable:
+        if self.forbids_not_null and current.nullable and not nullable:
             raise make_not_null_error(column)
         match current.root, want.root:
             case "ROW", "ROW":
@@ -417,7 +417,7 @@ def _insertion_index(fields: Fields, position: ColumnPosition | None, above: Pat
 def _rename_column(draft: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
     path, new = change.path, change.new_name
     if len(path) == 1:
-        _refuse_partition(draft, path[0], "rename")
+        _refuse_partition_column(draft, path[0], "rename")
 
     def rename(fields: Fields, last: str) -> Fields:
         at = field_index(fields, last, path)
@@ -433,7 +433,7 @@ def _rename_column(draft: _SchemaDraft, change: schema_changes.RenameColumn) -> 
         draft.options = table_options.rename_column(draft.options, path[0], new)
 
 
-def _refuse_partition(draft: _SchemaDraft, name: str, what: str) -> None:
+def _refuse_partition_column(draft: _SchemaDraft, name: str, what: str) -> None:
     if name in draft.old_schema.partition_keys:
         raise SchemaMismatch(
             f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name
@@ -479,14 +479,14 @@ def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
 def _change_type(draft: _SchemaDraft, change: schema_changes.UpdateType) -> None:
     path = change.path
     if len(path) == 1:
-        _refuse_partition(draft, path[0], "update")
+        _refuse_partition_column(draft, path[0], "update")
         if path[0] in draft.primary_keys:
             raise SchemaMismatch(
                 f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0]
             )
     rules = TypeChangeRules(
         allows_explicit_casts=not draft.old_options.disable_explicit_type_casting,
-        forbid_not_null=draft.old_options.alter_column_null_to_not_null_disabled,
+        forbids_not_null=draft.old_options.alter_column_null_to_not_null_disabled,
         highest_field_id=draft.highest_field_id,
     )
     draft.fields = change_type_at(
@@ -494,7 +494,7 @@ def _change_type(draft: _SchemaDraft, change: schema_changes.UpdateType) -> None
     )
     draft.highest_field_id = rules.highest_field_id
     if len(path) == 1 or path[-1] not in ("element", "value"):
-        change_fields_at(draft.fields, path, partial(_with_default_kept, path=path))
+        change_fields_at(draft.fields, path, partial(_check_default_kept, path=path))
 
 
 def _change_nullability(draft: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
@@ -517,7 +517,7 @@ def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path)
     return (*fields[:at], replace(fields[at], comment=comment), *fields[at + 1 :])
 
 
-def _with_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
+def _check_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
     """Return the same fields, if the default, which rows will get, is a value of the new type."""
     field = fields[field_index(fields, last, path)]
     check_default(field.type, field.default, join_path(path))

@@ -372,7 +372,7 @@ def normalize_option(name: str, value: Any) -> tuple[str, str]:
         )
         raise InvalidOption(msg, key=key, value=None)
     if not is_known(key):
-        _warn_near(key)
+        _warn_of_similar_key(key)
         return key, _value_text(key, value)
     text = to_option_text(key, value)
     option = _field_option(key)
@@ -437,7 +437,7 @@ def _value_text(key: str, value: object) -> str:
     return str(value)
 
 
-def _warn_near(key: str) -> None:
+def _warn_of_similar_key(key: str) -> None:
     """Warn of an unknown option that resembles a known one."""
     candidates = [*BY_KEY, *OLDER_KEYS, *IGNORED_KEYS]
     if key.startswith(FIELD_OPTION_PREFIX) and key.count(".") >= 2:

@@ -251,7 +251,7 @@ def _read_entries(
         raise cursor.make_error(f"{count} entries in {cursor.remaining} bytes", "entries")
     if width is None:
         pairs: list[tuple[Key, tuple[int, ...]]] = []
-        if wanted and cursor.spans is None and not _may_hold(cursor, wanted):
+        if wanted and cursor.spans is None and not _may_contain_texts(cursor, wanted):
             return pairs
         for _ in range(count):
             key = container.read_key(cursor, t, "value")
@@ -289,7 +289,7 @@ def _read_entries(
     return list(zip(keys[at].tolist(), map(tuple, table["numbers"][at].tolist()), strict=True))
 
 
-def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
+def _may_contain_texts(cursor: Cursor, wanted: set[Key]) -> bool:
     """Return whether the remaining bytes may contain one of those texts, by a search without decoding."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.remaining]
     return any(may_contain_length_prefixed(left, key) for key in wanted)

@@ -236,7 +236,7 @@ BLOCK_BYTES = 1 << 20
 """The encoded bytes of a block if no option gives another size."""
 ROWS_AT_ONCE = 65536
 """The most rows that are encoded in one piece."""
-_MOST_BLOCK_BYTES = 1 << 30
+_MAX_BLOCK_BYTES = 1 << 30
 _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
 _ARROW_TARGET = ArrowTarget(format_name="avro", maps_as_lists=True, count_times=True)
@@ -267,7 +267,7 @@ class AvroEncoder:
         self._sink, self._fields, self._level = sink, tuple(fields), encoding.compression_level
         self._codec = container.to_avro_codec(encoding.compression)
         self._schema = schema_json(fields)
-        self._block_bytes = min(encoding.block_bytes or BLOCK_BYTES, _MOST_BLOCK_BYTES)
+        self._block_bytes = min(encoding.block_bytes or BLOCK_BYTES, _MAX_BLOCK_BYTES)
         self._sync: bytes | None = None
         self._body = bytearray()
         self._rows = self._written_bytes = self._raw_bytes = 0

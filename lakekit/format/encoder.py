@@ -385,7 +385,7 @@ _TEXT = 6
 _MAX_BOUND_BYTES = 64 - 3
 """Texts of at least so many bytes may have been cut to 64 bytes, between characters."""
 _EXACT_CONTEXT = Context(prec=40)
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 """The most digits of decimals that a file holds as numbers; others are bytes."""
 
 
@@ -398,7 +398,7 @@ def has_exact_chunk_bounds(t: DataType) -> bool:
     """Return whether statistics of Parquet chunks hold bounds of a type as they are."""
     if t.root in TIMESTAMPS:
         return timestamp_unit(t.precision) != "ns"
-    return t.root in _NUMBERS or t.root in STRINGS or (t.root == "DECIMAL" and (t.precision or 10) <= _MOST_DIGITS)
+    return t.root in _NUMBERS or t.root in STRINGS or (t.root == "DECIMAL" and (t.precision or 10) <= _MAX_DIGITS)
 
 
 def has_nan(column: pl.Series) -> bool:

@@ -207,7 +207,7 @@ def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
 
 
 _TAIL_BYTES = 1 << 16
-_LEAST_BYTES = 12
+_MIN_BYTES = 12
 _REPEATED = 2
 
 
@@ -231,7 +231,7 @@ _CONVERTED_TYPES = {
 """The older annotation -> the number of the newer one."""
 _UNITS = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
 _SIGNED_TYPES = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
-_MOST_DIGITS, _MOST_NUMBER_DIGITS = 38, 18
+_MAX_DIGITS, _MAX_NUMBER_DIGITS = 38, 18
 _CODECS = {3: "LZO", 4: "BROTLI", 5: "LZ4 in Hadoop's frames"}
 """Compression that engine 1.4.2 does not read, or only with libraries that it does not ship."""
 _SPLIT_STREAMS, _DELTA_BYTES = 9, 7
@@ -311,7 +311,7 @@ def _is_byte_decimal(t: DataType, element: _SchemaElement) -> bool:
     """Return whether a column is a DECIMAL that Paimon writes as a number, and this file holds as bytes."""
     return (
         t.root == "DECIMAL"
-        and (t.precision or 0) <= _MOST_NUMBER_DIGITS
+        and (t.precision or 0) <= _MAX_NUMBER_DIGITS
         and element.struct[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
     )
 
@@ -333,7 +333,7 @@ def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: 
             f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
         )
     length = int.from_bytes(data[-8:-4], "little") + 8
-    if size_bytes < _LEAST_BYTES or data[-4:] != b"PAR1" or length > size_bytes - 4:
+    if size_bytes < _MIN_BYTES or data[-4:] != b"PAR1" or length > size_bytes - 4:
         raise Corrupt(
             f"{path} is no whole Parquet file: it ends in {data[-4:]!r}",
             path=path,
@@ -491,11 +491,11 @@ def _decimal_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
         else 0
     )
     precision = element.annotation_members[2][1] if 2 in element.annotation_members else element.struct[8][1]
-    if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
+    if not 0 < precision <= _MAX_DIGITS or not 0 <= scale <= precision:
         raise make_refusal(
             file_types.path,
             where,
-            f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MOST_DIGITS}",
+            f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MAX_DIGITS}",
         )
     return DataType(root="DECIMAL", precision=precision, scale=scale)
 

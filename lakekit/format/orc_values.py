@@ -1,7 +1,7 @@
 """Values of ORC files that Arrow's reader or writer does not handle: maps with null keys, times of other forms.
 
-    LIST<STRUCT<key, value>>, the STRUCT marked   ->   MAP<key, value>                    `with_maps`
-    -1.0005 s  seconds -1, nanos -500 000         ->   seconds -1, nanos 999 500 000      `with_fractions`
+    LIST<STRUCT<key, value>>, the STRUCT marked   ->   MAP<key, value>                    `restore_maps`
+    -1.0005 s  seconds -1, nanos -500 000         ->   seconds -1, nanos 999 500 000      `rewrite_timestamps`
     -1.9995 s  seconds -1, nanos -999 500 000     ->   seconds -2, nanos 500 000
 
 Arrow's writer ends the process over null keys, so such files are written as lists first. The streams of the STRUCT are
@@ -144,7 +144,7 @@ def _stripe_statistics_message(tail: OrcTail, by_stripe: Sequence[Sequence[bytes
 # ---- maps ------------------------------------------------------------
 
 
-def with_maps(data: bytes | bytearray) -> bytes:
+def restore_maps(data: bytes | bytearray) -> bytes:
     """Return the file with its marked lists as maps. Raises what `orc_tail.parse` raises."""
     tail = orc_tail.parse_tail(bytes(data))
     columns = list(_as_map(tail.root).preorder())
@@ -211,20 +211,20 @@ class TimestampColumn(NamedTuple):
     """The values of one column of a file that are not null, in their order: ticks, of which a millisecond has some."""
 
     ticks: Ticks
-    per_milli: int
+    ticks_per_milli: int
 
 
-def is_old_fraction(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
+def has_fraction_before_1970(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
     """Return which times are before 1970 and no whole milliseconds."""
     return (ticks < 0) & (ticks % per_milli != 0)
 
 
-def is_last_second(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
+def is_last_second_before_1970(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
     """Return which times are stored with zero seconds, although before 1970."""
     return (ticks < 0) & (ticks >= -999 * per_milli)
 
 
-def with_fractions(data: bytes | bytearray, times: Sequence[TimestampColumn | None]) -> bytes:
+def rewrite_timestamps(data: bytes | bytearray, times: Sequence[TimestampColumn | None]) -> bytes:
     """Return the file with other streams for its timestamps. Raises what `orc_tail.parse` raises.
 
     Args:
@@ -243,8 +243,8 @@ def with_fractions(data: bytes | bytearray, times: Sequence[TimestampColumn | No
             count = orc_tail.integer_member(orc_tail.parse_members(statistics[number]), 1)
             part = one.ticks[ends[number] : ends[number] + count]
             ends[number] += count
-            streams[number, DATA], streams[number, SECONDARY] = encode_timestamps(part, one.per_milli)
-        stripes.append(_times_stripe(tail, stripe, streams))
+            streams[number, DATA], streams[number, SECONDARY] = encode_timestamps(part, one.ticks_per_milli)
+        stripes.append(_rewrite_timestamp_stripe(tail, stripe, streams))
     return build_file(
         tail,
         stripes,
@@ -263,7 +263,9 @@ def _without_bounds(statistics: Sequence[bytes], changed: Container[int]) -> lis
     ]
 
 
-def _times_stripe(tail: OrcTail, stripe: StripeRange, changed: dict[tuple[int, int], bytes]) -> RewrittenStripe:
+def _rewrite_timestamp_stripe(
+    tail: OrcTail, stripe: StripeRange, changed: dict[tuple[int, int], bytes]
+) -> RewrittenStripe:
     """Return a stripe with the changed streams (by column and kind) and without its indexes."""
     footer = orc_tail.read_stripe_footer(tail, stripe)
     body = bytearray()
@@ -296,7 +298,7 @@ def encode_timestamps(ticks: Ticks, per_milli: int) -> tuple[bytes, bytes]:
     millis, rest = np.divmod(ticks, per_milli)
     seconds = np.where(millis < 0, -(-millis // 1000), millis // 1000)
     nanos = millis % 1000 * 1_000_000 + rest * (1_000_000 // per_milli)
-    nanos = np.where(is_last_second(ticks, per_milli), nanos - 1_000_000_000, nanos)
+    nanos = np.where(is_last_second_before_1970(ticks, per_milli), nanos - 1_000_000_000, nanos)
     from_2015 = seconds - EPOCH_2015
     return _encode_direct(((from_2015 << 1) ^ (from_2015 >> 63)).view(np.uint64)), _encode_direct(_without_zeros(nanos))
 
@@ -384,7 +386,7 @@ def utc_offsets(seconds: Seconds, zone: str) -> Seconds:
     fixed, name = _resolve_zone(zone)
     if name is None:
         return np.full(len(seconds), fixed, np.int64)
-    known_seconds = _into_known_years(np.maximum(seconds, _FIRST_SECOND))
+    known_seconds = _map_to_known_years(np.maximum(seconds, _FIRST_SECOND))
     offsets = _zone_offsets(known_seconds, name)
     return np.where(seconds < _FIRST_SECOND, _standard_offset(name), offsets)
 
@@ -422,7 +424,7 @@ def _standard_offset(name: str) -> int:
     return int(_zone_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
 
 
-def _into_known_years(seconds: Seconds) -> Seconds:
+def _map_to_known_years(seconds: Seconds) -> Seconds:
     """Move instants after 2099 into years of the same calendar, for which zones have the same rules."""
     late = seconds >= _RULE_SECOND
     if not late.any():

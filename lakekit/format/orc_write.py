@@ -187,7 +187,7 @@ class OrcEncoder:
 
     def _has_old_fractions(self, frame: pl.DataFrame) -> bool:
         return any(
-            orc_values.is_old_fraction(ticks, per).any()
+            orc_values.has_fraction_before_1970(ticks, per).any()
             for field in self._timed
             if max(_ticks_per_milli(field.type)) > 1
             for ticks, per in _times_of(
@@ -230,7 +230,7 @@ class OrcEncoder:
     def _rewrite_buffer(self) -> bytes:
         """Return the file that is in memory as it is to be stored."""
         data = (
-            orc_values.with_maps(self._buffer.getvalue())
+            orc_values.restore_maps(self._buffer.getvalue())
             if self._arrow_target.maps_as_lists
             else self._buffer.getvalue()
         )
@@ -241,7 +241,7 @@ class OrcEncoder:
             None if parts is None else orc_values.TimestampColumn(np.concatenate(parts), per)
             for parts, per in zip(self._times, per_milli, strict=True)
         ]
-        return orc_values.with_fractions(data, times)
+        return orc_values.rewrite_timestamps(data, times)
 
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
@@ -273,7 +273,7 @@ def _writable_times(array: pa.Array, field: Field) -> list[Ticks]:
     found = []
     for ticks, per in _times_of(array, field.type):
         found.append(ticks)
-        if (orc_values.is_last_second(ticks, per) & orc_values.is_old_fraction(ticks, per)).any():
+        if (orc_values.is_last_second_before_1970(ticks, per) & orc_values.has_fraction_before_1970(ticks, per)).any():
             msg = f"column {field.name} holds a time in the last second before 1970 with parts of a millisecond"
             raise ValueOutOfRange(
                 f"{msg}, which readers of ORC files take for one a second later; choose another file.format",

@@ -41,7 +41,7 @@ _TAIL_BYTES = 1 << 16
 _FIRST_BYTE = 4
 _HEADER_BYTES = 256
 """Bytes that nearly every page header fits into."""
-_MOST_HEADER_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 1 << 20
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _HEADER = re.compile(
     (
@@ -354,7 +354,7 @@ def read_page_header(read: Read, at: int, end: int) -> PageHeader:
 def _decode_long_header(read: Read, at: int, end: int) -> PageHeader:
     """Return a header that is longer than `_HEADER_BYTES`."""
     try:
-        return _decode_header(read(at, min(_MOST_HEADER_BYTES, end - at)))
+        return _decode_header(read(at, min(_MAX_HEADER_BYTES, end - at)))
     except (IndexError, Corrupt) as error:
         raise Corrupt(f"no page header at byte {at}: {error}", offset=at, field="header") from None
 

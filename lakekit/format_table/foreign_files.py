@@ -227,7 +227,7 @@ def _unescape_name(text: str) -> str:
 _NUMBER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _FLOAT_TYPES = ("FLOAT", "DOUBLE")
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +327,7 @@ def wider_type(a: DataType, b: DataType) -> DataType | None:
         scale = max(a.scale or 0, b.scale or 0)
         integer_digits = max((t.precision or 10) - (t.scale or 0) for t in (a, b))
         return (
-            replace(a, precision=integer_digits + scale, scale=scale)
-            if integer_digits + scale <= _MOST_DIGITS
-            else None
+            replace(a, precision=integer_digits + scale, scale=scale) if integer_digits + scale <= _MAX_DIGITS else None
         )
     if a.root in STRINGS and b.root in STRINGS:
         return STRING

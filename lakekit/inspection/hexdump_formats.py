@@ -62,13 +62,13 @@ class CompressedRange(NamedTuple):
     """
 
     packed: PackedBlocks
-    frame: BlockRange
-    first: int
+    block_range: BlockRange
+    first_record: int
 
     @property
     def block(self) -> Block:
         """The block, inflated."""
-        return next(block for _, block in self.packed.inflate([self.frame]))
+        return next(block for _, block in self.packed.inflate([self.block_range]))
 
 
 class WalkRequest(NamedTuple):
@@ -105,10 +105,10 @@ def detect_format(data: bytes, name: str) -> str:
     Raises: `InvalidOption` for an unknown format.
     """
     file = name.rpartition("/")[2]
-    for magic, format_name in _MAGICS.items():
+    for magic, format_name in _FORMATS_BY_MAGIC.items():
         if data.startswith(magic):
-            return _avro_kind(data) if format_name == "avro" else format_name
-    for beginning, format_name in _NAMES.items():
+            return _detect_avro_kind(data) if format_name == "avro" else format_name
+    for beginning, format_name in _FORMATS_BY_NAME.items():
         if file.startswith(beginning):
             return format_name
     if file.endswith(".index"):
@@ -121,7 +121,7 @@ def detect_format(data: bytes, name: str) -> str:
     if file.startswith("index-"):
         return "hash_index" if len(data) % 4 == 0 else "deletion_vectors"
     if data.lstrip()[:1] == b"{":
-        return _json_kind(data)
+        return _detect_json_kind(data)
     if file in ("LATEST", "EARLIEST") or snapshot.decode_hint(data) is not None:
         return "hint"
     raise InvalidOption(
@@ -132,7 +132,7 @@ def detect_format(data: bytes, name: str) -> str:
     )
 
 
-def _avro_kind(data: bytes) -> str:
+def _detect_avro_kind(data: bytes) -> str:
     try:
         names = set(avro_container.open_container(data).schema.non_null_type.names)
     except LakekitError:
@@ -142,22 +142,22 @@ def _avro_kind(data: bytes) -> str:
     return next((kind for name, kind in kinds.items() if name in names), "avro")
 
 
-def _json_kind(data: bytes) -> str:
+def _detect_json_kind(data: bytes) -> str:
     try:
         members = json_codec.loads(data)
     except LakekitError:
         return "json"
-    return next((kind for name, kind in _MEMBERS.items() if name in members), "json")
+    return next((kind for name, kind in _FORMATS_BY_MEMBER.items() if name in members), "json")
 
 
-_MAGICS = {
+_FORMATS_BY_MAGIC = {
     avro_container.MAGIC: "avro",
     metadata_records.PARQUET_MAGIC: "parquet",
     metadata_records.ORC_MAGIC: "orc",
     container.MAGIC.to_bytes(8, "big"): "file_index_container",
     split.MAGIC.to_bytes(8, "big", signed=True): "data_split",
 }
-_NAMES = {
+_FORMATS_BY_NAME = {
     "snapshot-": "snapshot",
     "schema-": "schema",
     "tag-": "tag",
@@ -168,7 +168,7 @@ _NAMES = {
     "manifest-": "manifest",
     "index-manifest-": "index_manifest",
 }
-_MEMBERS = {
+_FORMATS_BY_MEMBER = {
     "tagCreateTime": "tag",
     "baseManifestList": "snapshot",
     "highestFieldId": "schema",
@@ -240,7 +240,7 @@ def record_block(
     since, block = len(spans.spans), region.block
     with spans.within(at=at):
         cursor = Cursor(block.data, spans=spans)
-        records = avro_columns.read_spans(region.packed.schema, cursor, block.count, first=region.first)
+        records = avro_columns.read_spans(region.packed.schema, cursor, block.count, first=region.first_record)
     record_rows(spans, since, fields)
     return records
 
@@ -351,7 +351,7 @@ def _walk_row(request: WalkRequest) -> None:
     _read_fields(request.cursor(), _argument_type(request, "ROW").fields)
 
 
-def _serialized_row(request: WalkRequest) -> None:
+def _walk_serialized_row(request: WalkRequest) -> None:
     record_row(request.cursor(), _argument_type(request, "ROW").fields if request.argument else None)
 
 
@@ -430,7 +430,7 @@ def _walk_orc(request: WalkRequest) -> None:
     orc_tail.record_tail(request.cursor())
 
 
-def _versioned_message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
+def _walk_message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
     def walk(request: WalkRequest) -> None:
         if request.argument and not request.argument.isdecimal():
             raise InvalidOption(f"{request.argument!r} is no version", key="format", value=request.argument)
@@ -472,7 +472,7 @@ FORMATS: dict[str, HexFormat] = {
         "FORMAT 4.4", _walk_records(lambda data, path: index_manifest.decode_index_manifest(data, path=path))
     ),
     "binary_row": HexFormat("FORMAT 5.1", _walk_row),
-    "serialized_row": HexFormat("FORMAT 5.6", _serialized_row),
+    "serialized_row": HexFormat("FORMAT 5.6", _walk_serialized_row),
     "binary_array": HexFormat("FORMAT 5.4", _walk_array),
     "binary_map": HexFormat("FORMAT 5.5", _walk_map),
     "deletion_vectors": HexFormat("FORMAT 8.1", _walk_deletion_vectors),
@@ -487,11 +487,11 @@ FORMATS: dict[str, HexFormat] = {
     "orc": HexFormat("FORMAT 7.5", _walk_orc),
     "data_split": HexFormat("FORMAT 12", _walk_split),
     "commit_message": HexFormat(
-        "FORMAT 12", _versioned_message(commit_message.read_message, commit_message.MESSAGE_VERSION, "commit message")
+        "FORMAT 12", _walk_message(commit_message.read_message, commit_message.MESSAGE_VERSION, "commit message")
     ),
     "manifest_committable": HexFormat(
         "FORMAT 12",
-        _versioned_message(commit_message.read_committable, commit_message.COMMITTABLE_VERSION, "committable"),
+        _walk_message(commit_message.read_committable, commit_message.COMMITTABLE_VERSION, "committable"),
     ),
 }
 """The formats of `lk.hex`, by the name that its `format=` takes."""

@@ -239,7 +239,7 @@ def bucket_notes(table: TableCore, bucket: BucketLocation, state: BucketState) -
 # ---- what would be read ----------------------------------------------------------------------------------------------
 
 
-def planned_files(
+def planned_file_names(
     table: TableCore, condition: pl.Expr | None, at: int | str | datetime | None = None
 ) -> frozenset[str]:
     """Return the names of the files that `t.scan(at).filter(condition)` opens, in every branch it reads.
@@ -421,12 +421,12 @@ def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> 
     return frame.filter(reduce(or_, [reduce(and_, conditions) for conditions in every], pl.lit(False)))
 
 
-def file_code(table: TableCore, name: str, at: int | str | None) -> str:
+def file_reading_code(table: TableCore, name: str, at: int | str | None) -> str:
     """Return the Python that gives the rows of `file_frame`."""
     return f'{format_open_call(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
-def bucket_code(
+def bucket_reading_code(
     table: TableCore, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str
 ) -> str:
     """Return the Python that gives the rows of `bucket_frame`.
@@ -443,18 +443,18 @@ def bucket_code(
         literals = [
             repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)
         ]
-        terms = [f"{_code_of(field.name)} == {literal}" for field, literal in zip(keys, literals, strict=True)]
+        terms = [f"{_column_code(field.name)} == {literal}" for field, literal in zip(keys, literals, strict=True)]
         return f"{scanned}.filter({', '.join(terms)})"
     partitions = (
         f'{opened}.partitions({when}).filter(pl.col("partition") == '
         f'{bucket.partition!r}).select("values").unnest("values").lazy()'
     )
     names = [field.name for field in keys]
-    on = f"[{', '.join(map(_code_of, names))}]" if any(map(is_pattern, names)) else repr(names)
+    on = f"[{', '.join(map(_column_code, names))}]" if any(map(is_pattern, names)) else repr(names)
     return f'{scanned}.join({partitions}, on={on}, how="semi", nulls_equal=True)'
 
 
-def _code_of(name: str) -> str:
+def _column_code(name: str) -> str:
     """Return the Python that gives the column of exactly this name.
 
     A name that Polars reads as a pattern is escaped within a pattern of its own.

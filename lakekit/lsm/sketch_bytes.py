@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 LIST, SET, ARRAY = range(3)
 _PREAMBLE_INTS = (2, 3, 10)
-_LEAST_LG_K, _MOST_LG_K = 4, 21
+_MIN_LG_K, _MAX_LG_K = 4, 21
 _HLL_FAMILY, _THETA_FAMILY = 7, 3
 _COMPACT, _EMPTY, _ORDERED = 0x08, 0x04, 0x10
-_LIST_SLOTS, _LEAST_LG_SET = 8, 5
+_LIST_SLOTS, _MIN_LG_SET = 8, 5
 _ARRAY_BEGIN = 40
-_MOST_VALUE, _EXCEPTION = 63, 15
+_MAX_VALUE, _EXCEPTION = 63, 15
 _MAX_THETA = 2**63 - 1
 
 
@@ -61,8 +61,8 @@ def check_hll(data: bytes) -> None:
         raise _make_corrupt(
             f"version {version} of family {family}, where version 1 of family {_HLL_FAMILY} is expected", "family", 1
         )
-    if not _LEAST_LG_K <= lg_k <= _MOST_LG_K:
-        raise _make_corrupt(f"lg k is {lg_k}, where {_LEAST_LG_K} to {_MOST_LG_K} are allowed", "lg k", 3)
+    if not _MIN_LG_K <= lg_k <= _MAX_LG_K:
+        raise _make_corrupt(f"lg k is {lg_k}, where {_MIN_LG_K} to {_MAX_LG_K} are allowed", "lg k", 3)
     compact = bool(flags & _COMPACT)
     if mode == LIST:
         if low > _LIST_SLOTS:
@@ -110,7 +110,7 @@ def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
     if len(data) < 12:
         raise _make_corrupt(f"{len(data)} bytes, where the preamble of a set has 12", "preamble", 0)
     count = _read_number(data, 8, 4)
-    if lg_k <= _LEAST_LG_SET + 2 or not _LEAST_LG_SET <= lg_table <= lg_k - 3:
+    if lg_k <= _MIN_LG_SET + 2 or not _MIN_LG_SET <= lg_table <= lg_k - 3:
         raise _make_corrupt(f"a set of 2^{lg_table} coupons, lg k is {lg_k}", "lg of the table", 4)
     if 4 * count > 3 << lg_table:
         raise _make_corrupt(f"{count} coupons in a set of 2^{lg_table}", "count", 8)
@@ -143,15 +143,15 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
     if not all(math.isfinite(total) and total >= 0 for total in sums):
         raise _make_corrupt(f"sums of {sums}", "sums", 8)
     at_lowest, exceptions = _read_number(data, 32, 4), _read_number(data, 36, 4)
-    if at_lowest > slots or lowest > _MOST_VALUE or (bits and (lowest or exceptions)):
+    if at_lowest > slots or lowest > _MAX_VALUE or (bits and (lowest or exceptions)):
         raise _make_corrupt(
             f"{at_lowest} slots have the lowest value {lowest}, {exceptions} an exception, of {slots}", "counts", 32
         )
     values = np.frombuffer(data, np.uint8, length, _ARRAY_BEGIN)
     if bits == 0:
         _check_exceptions(data, values, (lg_k, lowest, exceptions), compact=compact)
-    elif bits == 2 and (values > _MOST_VALUE).any():
-        raise _make_corrupt(f"a value of {values.max()}, where {_MOST_VALUE} is the greatest", "array", _ARRAY_BEGIN)
+    elif bits == 2 and (values > _MAX_VALUE).any():
+        raise _make_corrupt(f"a value of {values.max()}, where {_MAX_VALUE} is the greatest", "array", _ARRAY_BEGIN)
 
 
 def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, int, int], *, compact: bool) -> None:
@@ -163,9 +163,9 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
     if len(marked) != count:
         raise _make_corrupt(f"{count} exceptions, where {len(marked)} slots have one", "exceptions", 36)
     if count == 0:
-        if int(slots.max()) + lowest > _MOST_VALUE:
+        if int(slots.max()) + lowest > _MAX_VALUE:
             raise _make_corrupt(
-                f"values of up to {int(slots.max()) + lowest}, where {_MOST_VALUE} is the greatest",
+                f"values of up to {int(slots.max()) + lowest}, where {_MAX_VALUE} is the greatest",
                 "array",
                 _ARRAY_BEGIN,
             )
@@ -180,8 +180,8 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
         raise _make_corrupt(
             "exceptions of other slots than those that have one, or of values that are none", "exceptions", begin
         )
-    if (slots[slots != _EXCEPTION].astype(np.int64) + lowest > _MOST_VALUE).any():
-        raise _make_corrupt(f"values above {_MOST_VALUE}", "array", _ARRAY_BEGIN)
+    if (slots[slots != _EXCEPTION].astype(np.int64) + lowest > _MAX_VALUE).any():
+        raise _make_corrupt(f"values above {_MAX_VALUE}", "array", _ARRAY_BEGIN)
 
 
 # ---- theta -----------------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
     return [
         *(
             ("snapshot", str(number), seen)
-            for number, seen in metadata_io.list_numbered(ctx, layout.snapshot_dir, "snapshot-")
+            for number, seen in metadata_io.list_ids_with_stat(ctx, layout.snapshot_dir, "snapshot-")
         ),
         *(
             ("tag", entry.name.removeprefix(_TAG), entry)
@@ -135,7 +135,7 @@ def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
         ),
         *(
             ("changelog", str(number), seen)
-            for number, seen in metadata_io.list_numbered(ctx, layout.changelog_dir, "changelog-")
+            for number, seen in metadata_io.list_ids_with_stat(ctx, layout.changelog_dir, "changelog-")
         ),
     ]
 

@@ -57,9 +57,9 @@ _SHARED_BYTES = 8
 """Memory of a further reference to the same decoded object."""
 _LIST, _INDEX, _ENTRIES = "list", "index", "entries"
 """Kinds of decoded metadata files, for cache keys."""
-_PARTLY_READ, _LIVE_MASK, _LIVE_ENTRIES, _MARK_BYTES = "asked", "standing", "live", 200
+_PARTLY_READ, _LIVE_MASK, _LIVE_ENTRIES, _CACHED_BYTES = "asked", "standing", "live", 200
 """Kinds of cache keys: a manifest was decoded for some partitions only; the mask of live entries of manifests; these
-live entries. `_MARK_BYTES` is the estimated memory of such a cache entry.
+live entries. `_CACHED_BYTES` is the estimated memory of such a cache entry.
 """
 
 
@@ -222,7 +222,7 @@ def _live_entries(
     if columns is not None or not names:
         return live
     if live is entries:
-        cache.put({key: (names, ref(entries.table))}, _MARK_BYTES + _SHARED_BYTES * len(names))
+        cache.put({key: (names, ref(entries.table))}, _CACHED_BYTES + _SHARED_BYTES * len(names))
     elif (weight := live.table.nbytes + _SHARED_BYTES * len(names)) < cache.budget_bytes // 4:
         cache.put({key: (names, live)}, weight)
     return live
@@ -236,7 +236,7 @@ def _live_mask(
     mask: NDArray[np.bool_] | None = location.runtime.metadata_cache.get(key)
     if mask is None:
         mask = columns_of.live_mask(entries)
-        location.runtime.metadata_cache.put({key: mask}, len(mask) + _MARK_BYTES * len(key))
+        location.runtime.metadata_cache.put({key: mask}, len(mask) + _CACHED_BYTES * len(key))
     return mask
 
 
@@ -337,7 +337,7 @@ def _read_filtered(
     ):
         entries = read_entries(location, files, columns=columns)
         return entries.filter(keep(entries.column("partition"))) if len(entries) else entries
-    cache.put({_cache_key(location, _PARTLY_READ, file.name): True for file in files}, _MARK_BYTES * len(paths))
+    cache.put({_cache_key(location, _PARTLY_READ, file.name): True for file in files}, _CACHED_BYTES * len(paths))
     with _report_planning(location, len(paths)) as under_way:
         parts = [
             entry_files.decode_entries_where(_read_all(location, group, under_way), keep)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 READ_ATTEMPTS = 10
 WAIT_MS = 200
-_FACT_BYTES = 1000
+_CACHED_BYTES = 1000
 
 
 class MetadataLocation(Protocol):
@@ -78,7 +78,7 @@ def read_listed(location: MetadataLocation, stat: Stat, decode: Callable[[bytes,
     decoded: T | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
         decoded = read_record(location, stat.path, decode)
-        location.runtime.metadata_cache.put({key: decoded}, _FACT_BYTES + 2 * stat.size_bytes)
+        location.runtime.metadata_cache.put({key: decoded}, _CACHED_BYTES + 2 * stat.size_bytes)
     return decoded
 
 
@@ -93,7 +93,7 @@ def list_ids(location: MetadataLocation, directory: str, prefix: str) -> list[in
     return sorted(file_id for file_id in (_parse_id(name, prefix) for name in names) if file_id is not None)
 
 
-def list_numbered(location: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
+def list_ids_with_stat(location: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
     """Return ids as `list_ids` does, with the listing's stat of each file."""
     pairs = [(_parse_id(entry.name, prefix), entry) for entry in location.storage.list(directory) if not entry.is_dir]
     return sorted(((file_id, entry) for file_id, entry in pairs if file_id is not None), key=lambda pair: pair[0])

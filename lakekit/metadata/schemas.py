@@ -123,7 +123,7 @@ def is_same_table(ctx: _OpenedTable) -> bool:
     """
     own_schema = ctx.schema
     listed = (
-        dict(metadata_io.list_numbered(ctx, ctx.paths.schema_dir, ctx.paths.schema_prefix))
+        dict(metadata_io.list_ids_with_stat(ctx, ctx.paths.schema_dir, ctx.paths.schema_prefix))
         if ctx.storage.is_remote
         else {}
     )
@@ -147,7 +147,7 @@ def read_latest(location: MetadataLocation, *, given_path: str | None = None) ->
     # a local file is looked up by `read_schema` in any case, so that its id is enough here
     if not location.storage.is_remote and (schema_id := newest_id(location)) is not None:
         return read_schema(location, schema_id)
-    listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
+    listed = metadata_io.list_ids_with_stat(location, location.paths.schema_dir, location.paths.schema_prefix)
     if not listed:
         raise table_not_found(location, given_path or location.paths.root)
     newest, stat = listed[-1]
@@ -156,7 +156,7 @@ def read_latest(location: MetadataLocation, *, given_path: str | None = None) ->
 
 def read_all(location: MetadataLocation) -> list[TableSchema]:
     """Return every schema, by id."""
-    listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
+    listed = metadata_io.list_ids_with_stat(location, location.paths.schema_dir, location.paths.schema_prefix)
     return parallel_map(
         lambda pair: read_schema(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote
     )

@@ -31,7 +31,7 @@ T = TypeVar("T")
 _ATTEMPTS = 5
 _MAX_SHOWN = 8
 _STEPS = 256
-_KNOWN_BYTES = 2_000
+_CACHED_BYTES = 2_000
 MAX_CONCURRENT = 16
 """Snapshots that are asked for at once over a network, at most."""
 
@@ -150,7 +150,7 @@ def latest(location: MetadataLocation) -> Snapshot | None:
         if snapshot is not None:
             if hint_tag is not None and stat is not None and stat.tag is not None:
                 location.runtime.metadata_cache.put(
-                    {_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _KNOWN_BYTES
+                    {_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _CACHED_BYTES
                 )
             return snapshot
     return _read_first_or_last(location, -1)
@@ -264,7 +264,7 @@ def cache_newest(location: MetadataLocation, snapshot: Snapshot) -> bool:
     """Cache a snapshot that was just made, with its file's tag; return False if the file is gone."""
     stat = location.storage.stat(location.paths.snapshot(snapshot.id))
     if stat is not None and stat.tag is not None:
-        location.runtime.metadata_cache.put({_newest_key(location): (snapshot, stat.tag)}, _KNOWN_BYTES)
+        location.runtime.metadata_cache.put({_newest_key(location): (snapshot, stat.tag)}, _CACHED_BYTES)
     return stat is not None
 
 
@@ -280,7 +280,7 @@ def read_earliest(location: MetadataLocation) -> Snapshot | None:
 def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None:
     snapshot_id = 0
     for _ in range(_ATTEMPTS):
-        listed = metadata_io.list_numbered(location, location.paths.snapshot_dir, "snapshot-")
+        listed = metadata_io.list_ids_with_stat(location, location.paths.snapshot_dir, "snapshot-")
         if not listed:
             return None
         snapshot_id, stat = listed[end]
@@ -295,7 +295,7 @@ def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None
 
 def read_all(location: MetadataLocation) -> list[Snapshot]:
     """Return every snapshot, by id, without those that expire meanwhile."""
-    listed = metadata_io.list_numbered(location, location.paths.snapshot_dir, "snapshot-")
+    listed = metadata_io.list_ids_with_stat(location, location.paths.snapshot_dir, "snapshot-")
     return [
         snapshot
         for snapshot in parallel_map(

@@ -6,7 +6,8 @@
     version `3`,
                              punctuation ` }`
 
-A record is a frozen dataclass whose fields declare with `member(...)` which JSON member they are. Unknown members are
+A record is a frozen dataclass whose fields declare with `json_member(...)` which JSON member they are. Unknown
+members are
 kept in `extra`, members written as `null` are listed in `nulls`, so a file that is read and written back keeps its
 contents.
 
@@ -224,7 +225,7 @@ def read_any(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as 
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
-def member(
+def json_member(
     name: str, take: Callable[[str, Any], Any], *, default: Any = MISSING, put: Callable[[Any], Any] | None = None
 ) -> Any:
     """Declare a dataclass field that is the JSON member `name`.
@@ -237,26 +238,26 @@ def member(
     return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
 
 
-def extra_member() -> Any:
+def extra_members_field() -> Any:
     """Declare the field that keeps unknown members."""
     return field(default=EMPTY)
 
 
-def nulls_member() -> Any:
+def null_members_field() -> Any:
     """Declare the field that lists members written as `null`; it is ignored by equality."""
     return field(default=(), compare=False, repr=False)
 
 
-_MEMBERS: dict[type, tuple[Field[Any], ...]] = {}
-_SLOTS: dict[type, frozenset[str]] = {}
+_MEMBERS_BY_CLASS: dict[type, tuple[Field[Any], ...]] = {}
+_SLOTS_BY_CLASS: dict[type, frozenset[str]] = {}
 
 
 def _member_fields(cls: type) -> tuple[Field[Any], ...]:
     """Return the fields of a record that are members of its file; cached by class."""
-    member_fields = _MEMBERS.get(cls)
+    member_fields = _MEMBERS_BY_CLASS.get(cls)
     if member_fields is None:
-        member_fields = _MEMBERS[cls] = tuple(part for part in fields(cls) if "member" in part.metadata)
-        _SLOTS[cls] = frozenset(part.name for part in fields(cls))
+        member_fields = _MEMBERS_BY_CLASS[cls] = tuple(part for part in fields(cls) if "member" in part.metadata)
+        _SLOTS_BY_CLASS[cls] = frozenset(part.name for part in fields(cls))
     return member_fields
 
 
@@ -277,7 +278,7 @@ def from_members(cls: type[T], members: Mapping[str, Any], path: str | None = No
         raise (damaged.at(path) if path else damaged) from None
     if len(members) > len(values):  # some are null, or nobody knows them
         names = {name for name, *_ in decoders}
-        slots = _SLOTS[cls]
+        slots = _SLOTS_BY_CLASS[cls]
         if "extra" in slots:
             values["extra"] = freeze({name: value for name, value in members.items() if name not in names})
         if "nulls" in slots:
@@ -285,14 +286,14 @@ def from_members(cls: type[T], members: Mapping[str, Any], path: str | None = No
     return cls(**values)
 
 
-_TAKES: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]] = {}
+_READERS_BY_CLASS: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]] = {}
 
 
 def _member_readers(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
     """Return each member's name, field, converter and whether it is required; cached by class."""
-    decoders = _TAKES.get(cls)
+    decoders = _READERS_BY_CLASS.get(cls)
     if decoders is None:
-        decoders = _TAKES[cls] = tuple(
+        decoders = _READERS_BY_CLASS[cls] = tuple(
             (part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING)
             for part in _member_fields(cls)
         )

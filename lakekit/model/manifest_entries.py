@@ -395,7 +395,7 @@ def identity_codes(entries: ManifestEntries) -> Ints:
         low, width = int(member.min()), int(member.max()) - int(member.min()) + 1
         if width == 1:
             continue
-        if span > _MOST_CODES // width:
+        if span > _MAX_CODES // width:
             code = np.unique(code, return_inverse=True)[1]
             span = len(code)
         code, span = code * width + (member - low), span * width
@@ -403,7 +403,7 @@ def identity_codes(entries: ManifestEntries) -> Ints:
     return codes
 
 
-_MOST_CODES = 2**62
+_MAX_CODES = 2**62
 """Codes are put together by multiplying; beyond this they are counted anew first."""
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 _FREE_RECORDS = 1 << 14
-_LEAST_RECORD_BYTES = 8
+_MIN_RECORD_BYTES = 8
 """A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
 _KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.LIST)
 _CURRENT_SCHEMA = avro_schema.parse_schema(metadata_records.schema_text(metadata_records.LIST))
@@ -92,7 +92,7 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
 
 def _max_records(size_bytes: int) -> int:
     """Return the most manifests in a list of that size: no codec packs a random name into 8 bytes."""
-    return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
+    return _FREE_RECORDS + size_bytes // _MIN_RECORD_BYTES
 
 
 def _read_meta(row: dict[str, Any], extra: tuple[ExtraField, ...], path: str | None) -> ManifestFileMeta:

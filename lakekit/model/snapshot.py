@@ -47,7 +47,7 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import json_codec
 from lakekit.model.json_codec import (
     invalid_member,
-    member,
+    json_member,
     read_any,
     read_count,
     read_int32,
@@ -83,33 +83,33 @@ def check_file_name(name: str, value: Any) -> str:
 class Snapshot:
     """One committed state of a table. Counts are physical rows: several versions of a key count each."""
 
-    version: int = member("version", read_int32, default=1)
-    uuid: str | None = member("uuid", read_text, default=None)
-    id: int = member("id", read_count)
-    schema_id: int = member("schemaId", read_count)
-    base_manifest_list: str = member("baseManifestList", check_file_name)
-    base_manifest_list_size: int | None = member("baseManifestListSize", read_count, default=None)
-    delta_manifest_list: str = member("deltaManifestList", check_file_name)
-    delta_manifest_list_size: int | None = member("deltaManifestListSize", read_count, default=None)
-    changelog_manifest_list: str | None = member("changelogManifestList", check_file_name, default=None)
-    changelog_manifest_list_size: int | None = member("changelogManifestListSize", read_count, default=None)
-    index_manifest: str | None = member("indexManifest", check_file_name, default=None)
-    commit_user: str = member("commitUser", read_text)
-    writer_version: str | None = member("writerVersion", read_text, default=None)
-    commit_identifier: int = member("commitIdentifier", read_integer)
-    commit_kind: str = member("commitKind", read_text)
-    time_millis: int = member("timeMillis", read_integer)
-    log_offsets: Mapping[str, int] | None = member("logOffsets", read_any, default=None)
-    total_record_count: int | None = member("totalRecordCount", read_integer, default=None)
-    delta_record_count: int | None = member("deltaRecordCount", read_integer, default=None)
-    changelog_record_count: int | None = member("changelogRecordCount", read_integer, default=None)
-    watermark: int | None = member("watermark", read_integer, default=None)
-    statistics: str | None = member("statistics", check_file_name, default=None)
-    properties: Mapping[str, str] | None = member("properties", read_text_map, default=None)
-    next_row_id: int | None = member("nextRowId", read_integer, default=None)
-    operation: str | None = member("operation", read_text, default=None)
-    extra: Mapping[str, Any] = json_codec.extra_member()
-    nulls: tuple[str, ...] = json_codec.nulls_member()
+    version: int = json_member("version", read_int32, default=1)
+    uuid: str | None = json_member("uuid", read_text, default=None)
+    id: int = json_member("id", read_count)
+    schema_id: int = json_member("schemaId", read_count)
+    base_manifest_list: str = json_member("baseManifestList", check_file_name)
+    base_manifest_list_size: int | None = json_member("baseManifestListSize", read_count, default=None)
+    delta_manifest_list: str = json_member("deltaManifestList", check_file_name)
+    delta_manifest_list_size: int | None = json_member("deltaManifestListSize", read_count, default=None)
+    changelog_manifest_list: str | None = json_member("changelogManifestList", check_file_name, default=None)
+    changelog_manifest_list_size: int | None = json_member("changelogManifestListSize", read_count, default=None)
+    index_manifest: str | None = json_member("indexManifest", check_file_name, default=None)
+    commit_user: str = json_member("commitUser", read_text)
+    writer_version: str | None = json_member("writerVersion", read_text, default=None)
+    commit_identifier: int = json_member("commitIdentifier", read_integer)
+    commit_kind: str = json_member("commitKind", read_text)
+    time_millis: int = json_member("timeMillis", read_integer)
+    log_offsets: Mapping[str, int] | None = json_member("logOffsets", read_any, default=None)
+    total_record_count: int | None = json_member("totalRecordCount", read_integer, default=None)
+    delta_record_count: int | None = json_member("deltaRecordCount", read_integer, default=None)
+    changelog_record_count: int | None = json_member("changelogRecordCount", read_integer, default=None)
+    watermark: int | None = json_member("watermark", read_integer, default=None)
+    statistics: str | None = json_member("statistics", check_file_name, default=None)
+    properties: Mapping[str, str] | None = json_member("properties", read_text_map, default=None)
+    next_row_id: int | None = json_member("nextRowId", read_integer, default=None)
+    operation: str | None = json_member("operation", read_text, default=None)
+    extra: Mapping[str, Any] = json_codec.extra_members_field()
+    nulls: tuple[str, ...] = json_codec.null_members_field()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Snapshot:
@@ -171,8 +171,8 @@ def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapsho
 class Consumer:
     """The progress of a named reader; snapshots from `next_snapshot` on are kept for it."""
 
-    next_snapshot: int = member("nextSnapshot", read_count)
-    extra: Mapping[str, Any] = json_codec.extra_member()
+    next_snapshot: int = json_member("nextSnapshot", read_count)
+    extra: Mapping[str, Any] = json_codec.extra_members_field()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Consumer:
@@ -235,15 +235,15 @@ def fixed_length_bytes(t: DataType) -> int:
 class ColumnStatistics:
     """Statistics of one column; lengths are in bytes."""
 
-    column_id: int = member("colId", read_int32)
-    distinct_count: int | None = member("distinctCount", read_integer, default=None)
-    min: str | None = member("min", read_text, default=None)
-    max: str | None = member("max", read_text, default=None)
-    null_count: int | None = member("nullCount", read_integer, default=None)
-    avg_length_bytes: int | None = member("avgLen", read_integer, default=None)
-    max_length_bytes: int | None = member("maxLen", read_integer, default=None)
-    extra: Mapping[str, Any] = json_codec.extra_member()
-    nulls: tuple[str, ...] = json_codec.nulls_member()
+    column_id: int = json_member("colId", read_int32)
+    distinct_count: int | None = json_member("distinctCount", read_integer, default=None)
+    min: str | None = json_member("min", read_text, default=None)
+    max: str | None = json_member("max", read_text, default=None)
+    null_count: int | None = json_member("nullCount", read_integer, default=None)
+    avg_length_bytes: int | None = json_member("avgLen", read_integer, default=None)
+    max_length_bytes: int | None = json_member("maxLen", read_integer, default=None)
+    extra: Mapping[str, Any] = json_codec.extra_members_field()
+    nulls: tuple[str, ...] = json_codec.null_members_field()
 
 
 def _read_columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
@@ -265,13 +265,15 @@ def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
 class Statistics:
     """Statistics of a snapshot; sizes are in bytes."""
 
-    snapshot_id: int = member("snapshotId", read_integer)
-    schema_id: int = member("schemaId", read_integer)
-    merged_record_count: int | None = member("mergedRecordCount", read_integer, default=None)
-    merged_record_size_bytes: int | None = member("mergedRecordSize", read_integer, default=None)
-    columns: Mapping[str, ColumnStatistics] = member("colStats", _read_columns, default=EMPTY, put=_columns_to_json)
-    extra: Mapping[str, Any] = json_codec.extra_member()
-    nulls: tuple[str, ...] = json_codec.nulls_member()
+    snapshot_id: int = json_member("snapshotId", read_integer)
+    schema_id: int = json_member("schemaId", read_integer)
+    merged_record_count: int | None = json_member("mergedRecordCount", read_integer, default=None)
+    merged_record_size_bytes: int | None = json_member("mergedRecordSize", read_integer, default=None)
+    columns: Mapping[str, ColumnStatistics] = json_member(
+        "colStats", _read_columns, default=EMPTY, put=_columns_to_json
+    )
+    extra: Mapping[str, Any] = json_codec.extra_members_field()
+    nulls: tuple[str, ...] = json_codec.null_members_field()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Statistics:
@@ -301,7 +303,7 @@ class Tag:
     snapshot: Snapshot
     create_time: Instant | None = None
     time_retained_ns: int | None = None
-    nulls: tuple[str, ...] = json_codec.nulls_member()
+    nulls: tuple[str, ...] = json_codec.null_members_field()
 
     @staticmethod
     def from_json(data: bytes, name: str, path: str | None = None) -> Tag:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import ColumnNotFound, Corrupt, Unsupported
 from lakekit.model import json_codec
-from lakekit.model.json_codec import member, read_count, read_int32, read_text, read_text_map, read_texts
+from lakekit.model.json_codec import json_member, read_count, read_int32, read_text, read_text_map, read_texts
 from lakekit.options.features import refuse
 from lakekit.options.option import FrozenDict
 from lakekit.types import DataType, Field, field_from_json, field_to_json, find_internal, first_duplicate
@@ -53,16 +53,16 @@ class TableSchema:
     `options` already include the defaults of old versions.
     """
 
-    version: int = member("version", read_int32, default=1)
-    id: int = member("id", read_count)
-    fields: tuple[Field, ...] = member("fields", _read_fields, put=_fields_to_json)
-    highest_field_id: int = member("highestFieldId", read_int32)
-    partition_keys: tuple[str, ...] = member("partitionKeys", read_texts, default=())
-    primary_keys: tuple[str, ...] = member("primaryKeys", read_texts, default=())
-    options: Mapping[str, str] = member("options", read_text_map, default=FrozenDict())
-    comment: str | None = member("comment", read_text, default=None)
-    time_millis: int = member("timeMillis", read_count, default=0)
-    extra: Mapping[str, Any] = json_codec.extra_member()
+    version: int = json_member("version", read_int32, default=1)
+    id: int = json_member("id", read_count)
+    fields: tuple[Field, ...] = json_member("fields", _read_fields, put=_fields_to_json)
+    highest_field_id: int = json_member("highestFieldId", read_int32)
+    partition_keys: tuple[str, ...] = json_member("partitionKeys", read_texts, default=())
+    primary_keys: tuple[str, ...] = json_member("primaryKeys", read_texts, default=())
+    options: Mapping[str, str] = json_member("options", read_text_map, default=FrozenDict())
+    comment: str | None = json_member("comment", read_text, default=None)
+    time_millis: int = json_member("timeMillis", read_count, default=0)
+    extra: Mapping[str, Any] = json_codec.extra_members_field()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> TableSchema:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from lakekit.inspection.timeline import FileLocation
     from lakekit.read.table_scan import TableCore
 
-_ENTRIES = 1000
+_MAX_ENTRIES = 1000
 """The most entries of a manifest that are offered."""
-_NO_FILE = ("–", "")
+_NO_FILE_OPTION = ("–", "")
 
 
 class Browser(PictureWidget):
@@ -71,7 +71,7 @@ class Browser(PictureWidget):
         )
         self._box.tooltip = "which manifests and which files would a scan with this condition read?"
         self._entries = ipywidgets.Dropdown(
-            options=[_NO_FILE],
+            options=[_NO_FILE_OPTION],
             description="file",
             layout=ipywidgets.Layout(width="auto", max_width="60em", display="none"),
         )
@@ -130,9 +130,9 @@ class Browser(PictureWidget):
         self.manifests.observe(lambda change: self._show_snapshot(int(change["new"])), "at")
         self.manifests.observe(self._on_manifest, "selected")
         self.levels.observe(self._on_file, "selected")
-        self.levels.observe(lambda _: self._follow_bucket(), ["partition", "bucket"])
+        self.levels.observe(lambda _: self._on_bucket(), ["partition", "bucket"])
         self._entries.observe(self._on_entry, "value")
-        self.observe(self._selected_outside, "selected")
+        self.observe(self._on_selected_trait, "selected")
         for each in (self.timeline, self.manifests, self.levels):
             each.observe(lambda _: self._update_code(), "code")
 
@@ -155,12 +155,12 @@ class Browser(PictureWidget):
             self.manifests.at = self.levels.at = at
             if self.levels.selected:
                 self._show_file(self.levels.selected)
-            self._offer_entries()
+            self._update_entry_options()
             self._set_active_view(self.timeline)
 
     def _on_manifest(self, change: dict[str, Any]) -> None:
         with self._reentrancy_guard() as first:
-            self._offer_entries()
+            self._update_entry_options()
             if first:
                 self._set_active_view(self.manifests if change["new"] else self.timeline)
 
@@ -172,7 +172,7 @@ class Browser(PictureWidget):
                 self._show_manifest(self._locate_file(str(change["new"])))
             self._set_active_view(self.levels if change["new"] else self.timeline)
 
-    def _follow_bucket(self) -> None:
+    def _on_bucket(self) -> None:
         with self._reentrancy_guard() as first:
             if first:
                 self._set_active_view(self.levels)
@@ -188,7 +188,7 @@ class Browser(PictureWidget):
                 self.levels.selected = change["new"]
                 self._set_active_view(self.levels)
 
-    def _selected_outside(self, change: dict[str, Any]) -> None:
+    def _on_selected_trait(self, change: dict[str, Any]) -> None:
         """Follow `selected` set from Python: a snapshot, a manifest, an index file or a data file.
 
         Any other value selects nothing.
@@ -220,7 +220,7 @@ class Browser(PictureWidget):
         """Select the manifest of a file, and there its entry."""
         if location is not None:
             self.manifests.selected = location.manifest
-            self._offer_entries()
+            self._update_entry_options()
 
     def _show_file(self, name: str) -> None:
         """Select a data file and the manifest that added it; none where the snapshot has no such file."""
@@ -230,7 +230,7 @@ class Browser(PictureWidget):
         self.levels.selected = "" if location is None else name
         self._show_manifest(location)
 
-    def _offer_entries(self) -> None:
+    def _update_entry_options(self) -> None:
         """Offer the data files of the selected manifest as options; the selected file is among them."""
         self._bucket_ids.clear()
         names: list[tuple[str, str]] = []
@@ -238,7 +238,7 @@ class Browser(PictureWidget):
             names.append((escape_controls(f"{kind} L{level} {name}"), name))
             self._bucket_ids[name] = (partition, bucket)
         with self._entries.hold_sync():
-            self._entries.options = [_NO_FILE, *names]
+            self._entries.options = [_NO_FILE_OPTION, *names]
             self._entries.value = self.levels.selected if self.levels.selected in self._bucket_ids else ""
             self._entries.layout.display = "" if names else "none"
 
@@ -247,7 +247,7 @@ class Browser(PictureWidget):
         if self.manifests.tree.manifest(self.manifests.selected) is None:
             return []
         try:
-            frame = manifest_tree.list_entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
+            frame = manifest_tree.list_entries(self.table, self.manifests.selected, self.at).head(_MAX_ENTRIES)
         except timeline.QUERY_ERRORS:  # the manifests say why
             return []
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()

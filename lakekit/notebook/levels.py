@@ -421,7 +421,7 @@ class Levels(PictureWidget):
             return
         lines, states = [], []
         for state in self._states:
-            planned = picture.planned_files(self.table, condition, self._to_at_argument(state.snapshot_id or 0))
+            planned = picture.planned_file_names(self.table, condition, self._to_at_argument(state.snapshot_id or 0))
             lit = frozenset(file.name for file in state.files) & planned
             states.append(replace(state, opened_names=lit))
             lines.append(self._read_count_text(state, len(lit), len(planned) - len(lit)))
@@ -483,10 +483,10 @@ class Levels(PictureWidget):
         self._rows.value = ""
         home = self._snapshot_with_file() if self.selected else self.at
         at = self._to_at_argument(home) if home else None
-        bucket = picture.bucket_code(
+        bucket = picture.bucket_reading_code(
             self.table, self._bucket_location, at, self._schema.partition_fields, self._default_name
         )
-        self.set_trait("code", picture.file_code(self.table, self.selected, at) if self.selected else bucket)
+        self.set_trait("code", picture.file_reading_code(self.table, self.selected, at) if self.selected else bucket)
         self._detail.value = (
             "<div "
             f'style="{_MONOSPACE_STYLE}">{escape(self._describe_selection(box))}'

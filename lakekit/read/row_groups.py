@@ -79,13 +79,13 @@ _OPERATOR, _FUNCTION = re.compile(r"\) (\S+) \("), re.compile(r"(?:[\])]|^|\()\.
 """How Polars writes `[(a) + (b)]`, `col("a").negate()` and `.when(…)`; texts in a condition may look so too, and are
 then taken for it.
 """
-_MOST_LETTERS = 1 << 16
+_MAX_LETTERS = 1 << 16
 
 
 def is_plain(expr: pl.Expr) -> bool:
     """Return whether a condition only compares columns and constants, as they are or cast."""
     text = str(expr)
-    if len(text) > _MOST_LETTERS:
+    if len(text) > _MAX_LETTERS:
         return False
     return _COMPARISONS.issuperset(_OPERATOR.findall(text)) and _FUNCTIONS.issuperset(_FUNCTION.findall(text))
 
@@ -106,7 +106,7 @@ def may_fail(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     Examples are a text that is no number, and a sum that is too great.
     """
     text = str(expr)
-    if len(text) > _MOST_LETTERS:
+    if len(text) > _MAX_LETTERS:
         return True
     operators = set(_OPERATOR.findall(text)) - _COMPARISONS - {"^"}
     if not _SAFE_FUNCTIONS.issuperset(_FUNCTION.findall(text)) or not _ARITHMETIC.issuperset(operators):

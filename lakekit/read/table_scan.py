@@ -357,7 +357,7 @@ _CARRIED_FIELDS = (
     "locations",
 )
 """What a pickled table takes along."""
-_MOST_SCANS = 64
+_MAX_SCANS = 64
 """So many scans share a frame: Polars may keep something of every question it is asked."""
 
 
@@ -370,7 +370,7 @@ class SharedScan:
 
     ctx: TableContext
     frame: pl.LazyFrame
-    scans_left: int = _MOST_SCANS
+    scans_left: int = _MAX_SCANS
 
 
 @dataclass(slots=True)

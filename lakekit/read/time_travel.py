@@ -333,14 +333,14 @@ CLOCK_TAG_MODES = ("process-time", "watermark")
 _DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
 _MINUTES = "%Y%m%d%H%M"
-_MOST_MS = timedelta.max // timedelta(milliseconds=1)
+_MAX_MS = timedelta.max // timedelta(milliseconds=1)
 _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
 
 
 def period_length(ctx: TableContext) -> timedelta:
     """Return the length of a period."""
     free = ctx.options.tag_creation_period_duration_ms
-    return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
+    return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MAX_MS))
 
 
 def tag_name_of(ctx: TableContext, period: datetime) -> str:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     """Columns of a frame by the table's names for them, with their types in Spark."""
 
 
-_MOST_FIELDS = 55
+_MAX_FIELDS = 55
 """The most null bits that fit behind the row kind in the first 8 bytes, without the sign bit of the number."""
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 _INLINE_BYTES = 7
@@ -86,7 +86,7 @@ def spark_task_number(ctx: TableContext, parallelism: WriteParallelism, columns:
     options, keys, partitions = ctx.options, bucket_fields(ctx), ctx.schema.partition_fields
     if (
         options.bucket <= 0
-        or max(len(keys), len(partitions)) > _MOST_FIELDS
+        or max(len(keys), len(partitions)) > _MAX_FIELDS
         or not all(_is_hashable(field, columns) for field in (*keys, *partitions))
     ):
         return None

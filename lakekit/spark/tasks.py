@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 MAGIC = b"LKRT"
 VERSION = 1
 _IN_ORDER, _BEFORE = 1, 2
-_LEAST_BYTES = 5
+_MIN_BYTES = 5
 """The least bytes of a split with its flags and size."""
 
 
@@ -132,7 +132,7 @@ def decode_task(data: bytes) -> ReadTask:
     if crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
         raise Corrupt("a task of a read does not fit its checksum", offset=len(data) - 4, field="crc")
     number, slices = cursor.i32be("slice"), cursor.i32be("slices")
-    count = cursor.count("splits", each=_LEAST_BYTES)
+    count = cursor.count("splits", each=_MIN_BYTES)
     if not 0 <= number < slices or (slices > 1 and count != 1):
         raise cursor.make_error(f"slice {number} of {slices} of {count} splits", "slice")
     pieces = tuple(_decode_piece(cursor) for _ in range(count))

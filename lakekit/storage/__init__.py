@@ -80,9 +80,9 @@ def add_roots(storage: Storage, roots: Iterable[str]) -> Storage:
     return storage.confined_too(roots) if roots and isinstance(storage, SupportsConfinement) else storage
 
 
-def for_one_look(storage: Storage) -> Storage:
+def with_path_cache(storage: Storage) -> Storage:
     """Return the storage for one operation that reads many files; a local one checks each directory once."""
-    return storage.for_one_look() if type(storage) is LocalStorage else storage
+    return storage.with_path_cache() if type(storage) is LocalStorage else storage
 
 
 def polars_paths(storage: Storage, paths: Sequence[str]) -> list[str]:

@@ -128,7 +128,7 @@ class DeferredSync(LocalStorage):
 
     def sync_pending(self) -> None:
         """Return when every file written so far is durable. Raises `StorageFailed`."""
-        self._settle(None)
+        self._sync_before_create(None)
 
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, data in files:
@@ -148,13 +148,13 @@ class DeferredSync(LocalStorage):
             self._pending_paths.pop(path, None)
             self._lost_paths.discard(path)
 
-    def _gathers(self, size_bytes: int) -> bool:
+    def _defers_sync(self, size_bytes: int) -> bool:
         return size_bytes <= _GATHERED_BYTES
 
-    def _gathered(self, path: str) -> None:
+    def _register_for_sync(self, path: str) -> None:
         self._pending_paths[path] = None
 
-    def _settle(self, claimed: TemporaryFile | None) -> None:
+    def _sync_before_create(self, claimed: TemporaryFile | None) -> None:
         if self._lost_paths:
             raise StorageFailed(
                 f"{min(self._lost_paths)} could not be synced: its rows must be written again",

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Stat
 
 F = TypeVar("F", bound=io.FileIO)
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
-_CERTAIN_ERRNOS = frozenset(
+_LINKS_UNSUPPORTED_ERRNOS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
+_CERTAIN_FAILURE_ERRNOS = frozenset(
     {
         errno.EACCES,
         errno.EROFS,
@@ -61,7 +61,7 @@ _CERTAIN_ERRNOS = frozenset(
     }
 )
 """Why a link was not made, for sure; of other errors nobody knows when they were met."""
-_NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+_NOT_EMPTY_ERRNOS = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
 def absolute_path(path: str) -> str:
@@ -84,7 +84,7 @@ class LocalStorage:
     _checked_paths: set[str] | None = field(default=None, compare=False, repr=False)
     """Directories that were looked at, for an operation that looks at each once: `for_one_look`."""
 
-    def for_one_look(self) -> LocalStorage:
+    def with_path_cache(self) -> LocalStorage:
         """Return the same storage for an operation that reads many files; it checks each directory once."""
         return LocalStorage(self.roots, set())
 
@@ -233,7 +233,7 @@ class LocalStorage:
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self._temporary_file(path, data, stays_open=True) as temporary:
-            self._settle(temporary)
+            self._sync_before_create(temporary)
             directory = temporary.directory
             try:
                 temporary.link_into_place()  # no other call is atomic and refuses to overwrite
@@ -252,13 +252,13 @@ class LocalStorage:
 
     def _is_own_file(self, path: str, data: bytes, error: OSError) -> bool:
         """Return whether the file that exists after `link` refused is ours, from a repeated attempt."""
-        if error.errno in _NO_LINKS:
+        if error.errno in _LINKS_UNSUPPORTED_ERRNOS:
             raise Unsupported(
                 f"the file system of {path} has no hard links ({error.strerror}); nothing else creates a file safely "
                 "there",
                 feature="storage.hard-links",
             ) from error
-        if error.errno in _CERTAIN_ERRNOS:
+        if error.errno in _CERTAIN_FAILURE_ERRNOS:
             raise make_storage_failure(path, error) from error
         try:
             return self.read(path) == data
@@ -278,13 +278,13 @@ class LocalStorage:
             with io.BufferedWriter(temporary_file) as file:
                 yield file
                 file.flush()
-                waits = self._gathers(file.tell())
+                waits = self._defers_sync(file.tell())
                 if not waits:
                     os.fsync(file.fileno())
                 number = os.fstat(file.fileno()).st_ino
             with self._parent(path) as directory:
                 os.replace(temporary, directory.name, src_dir_fd=directory.handle, dst_dir_fd=directory.handle)
-                self._gathered(path) if waits else directory.sync()
+                self._register_for_sync(path) if waits else directory.sync()
             is_done = True
         except (OSError, ValueError) as wrong:
             raise make_storage_failure(path, wrong) from wrong
@@ -361,7 +361,7 @@ class LocalStorage:
                     os.link(old.name, new.name, src_dir_fd=old.handle, dst_dir_fd=new.handle, **NOT_FOLLOWED)
                     new.sync()
         except (OSError, ValueError) as wrong:
-            if isinstance(wrong, OSError) and wrong.errno in _NO_LINKS | {errno.EMLINK}:
+            if isinstance(wrong, OSError) and wrong.errno in _LINKS_UNSUPPORTED_ERRNOS | {errno.EMLINK}:
                 return False
             raise make_storage_failure(path, wrong) from wrong
         return True
@@ -375,7 +375,7 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as wrong:
-                if not (isinstance(wrong, OSError) and wrong.errno in _NOT_EMPTY):
+                if not (isinstance(wrong, OSError) and wrong.errno in _NOT_EMPTY_ERRNOS):
                     raise make_storage_failure(path, wrong) from wrong
 
     def polars(self, path: str) -> str | None:
@@ -406,14 +406,14 @@ class LocalStorage:
     def is_remote(self) -> bool:
         return False
 
-    def _gathers(self, size_bytes: int) -> bool:  # noqa: ARG002 - for `Gathering`
+    def _defers_sync(self, size_bytes: int) -> bool:  # noqa: ARG002 - for `Gathering`
         """Return whether a file of that size is synced later."""
         return False
 
-    def _gathered(self, path: str) -> None:
+    def _register_for_sync(self, path: str) -> None:
         """Register a file to be synced later."""
 
-    def _settle(self, claimed: TemporaryFile | None) -> None:
+    def _sync_before_create(self, claimed: TemporaryFile | None) -> None:
         """Wait until the file about to be created is durable, with all pending files."""
         if claimed is not None:
             confinement.sync_files([claimed.file])

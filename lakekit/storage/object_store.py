@@ -129,7 +129,7 @@ T = TypeVar("T")
 
 PART_BYTES = 8 << 20
 """What one request of a large file moves."""
-FIRST_WAIT, LONGEST_WAIT, RETRY_TIMEOUT = timedelta(milliseconds=100), timedelta(seconds=10), timedelta(minutes=2)
+FIRST_WAIT, MAX_WAIT, RETRY_TIMEOUT = timedelta(milliseconds=100), timedelta(seconds=10), timedelta(minutes=2)
 """How long a request waits before it is tried again, at first and at most; how long all tries may take."""
 _WHOLE_BYTES = 2 * PART_BYTES
 _PARTS_AT_ONCE = 4
@@ -394,7 +394,7 @@ class ObjectStorage:
         return object_store_requests.RetryBudget(
             attempts_left=self.options.max_retries,
             first_wait=FIRST_WAIT,
-            longest_wait=LONGEST_WAIT,
+            longest_wait=MAX_WAIT,
             max_duration=RETRY_TIMEOUT,
         )
 
@@ -494,7 +494,7 @@ def _open_bucket(root: str, options: StoreOptions) -> ObjectStore:
     config, client = options.for_store(bucket)
     retries = {
         "max_retries": options.max_retries,
-        "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT},
+        "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": MAX_WAIT},
         "retry_timeout": RETRY_TIMEOUT,
     }
     arguments: dict[str, Any] = {"client_options": client or None, "retry_config": retries}

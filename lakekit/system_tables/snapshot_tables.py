@@ -78,12 +78,12 @@ _FILES: dict[str, Any] = {
 }
 
 
-def _live_at(ctx: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
+def _read_live_entries(ctx: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
     position = time_travel.resolve_position(ctx, at)
     return time_travel.schema_of(ctx, position), live_entries(ctx, position.snapshot)
 
 
-def print_internal(value: Any, t: DataType) -> str:
+def internal_value_text(value: Any, t: DataType) -> str:
     """Return an internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
     if value is None:
         return "null"
@@ -101,7 +101,7 @@ def _decode_row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
 
 def _format_key(data: bytes, fields: Sequence[Field]) -> str:
     values = zip(_decode_row(data, fields), fields, strict=True)
-    return f"[{', '.join(print_internal(value, field.type) for value, field in values)}]"
+    return f"[{', '.join(internal_value_text(value, field.type) for value, field in values)}]"
 
 
 def _partition_text(ctx: TableContext, partition: bytes) -> str:
@@ -120,7 +120,7 @@ def files(ctx: TableContext, at: At = None) -> pl.DataFrame:
     Of an older state it lists only those in partitions that still exist, as the reference does.
     """
     newest = snapshots.latest(ctx)
-    ctx, entries = _live_at(ctx, at)
+    ctx, entries = _read_live_entries(ctx, at)
     entries = _without_postponed(ctx, entries)
     entries = entries.filter(
         np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition")))
@@ -198,7 +198,7 @@ def _stats_by_field_id(ctx: TableContext, stats: Stats, fields: Sequence[Field])
     texts = {}
     for i, field in enumerate(fields):
         want = today.get(field.id, field.type)
-        least, most = (print_internal(_cast_to_today(value, field, want), want) for value in (low[i], high[i]))
+        least, most = (internal_value_text(_cast_to_today(value, field, want), want) for value in (low[i], high[i]))
         texts[field.id] = (nulls[i], least, most)
     return texts
 
@@ -215,10 +215,10 @@ def _cast_to_today(value: Any, field: Field, want: DataType) -> Any:
         .select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name)))
         .to_series()
     )
-    return to_internal(cast_value, want)
+    return first_internal_value(cast_value, want)
 
 
-def to_internal(column: pl.Series, t: DataType) -> Any:
+def first_internal_value(column: pl.Series, t: DataType) -> Any:
     """Return the first value of a column as internal value (FORMAT 0.2)."""
     value = column.to_physical()[0] if t.root in (*TIMESTAMPS, "DATE", "TIME") else column[0]
     if value is None or t.root not in (*TIMESTAMPS, "TIME"):
@@ -301,7 +301,7 @@ def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
     )
 
 
-def partition_sums(ctx: TableContext) -> pl.DataFrame:
+def catalog_partitions(ctx: TableContext) -> pl.DataFrame:
     """Return the same partitions as a catalog lists them.
 
     They are named as their directories are, not escaped; the newest file's time is an instant; none is marked done.
@@ -326,7 +326,7 @@ def _sum_partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     # only with a fallback branch does the reference leave out what a read leaves out
     if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:
         stood_in = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(*fallback)), fallback[1])
-        entries, other = (_above_hidden(ctx, listed) for listed in (entries, stood_in))
+        entries, other = (_without_hidden_levels(ctx, listed) for listed in (entries, stood_in))
         entries, other = (other, entries) if ctx.is_fallback_primary else (entries, other)
         is_own = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat_entries([entries, other.filter(~np.asarray(is_own))])
@@ -359,7 +359,7 @@ def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> Mani
     return manifest_files.read_entries(ctx, manifest_files.manifest_files(ctx, position.snapshot, "all"))
 
 
-def _above_hidden(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
+def _without_hidden_levels(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
     hides = ctx.schema.primary_keys and sections.may_hide_level_zero(ctx)
     return entries.filter(entries.integers("level") > 0) if hides else entries
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 READ_PIECE_BYTES = 8 << 20
 """The most bytes of one decompressed piece of a gzip, zlib, bzip2 or Zstandard file."""
 _BLOCK_BYTES = 256 << 10
-_MOST_BLOCK_BYTES = 64 << 20
+_MAX_BLOCK_BYTES = 64 << 20
 _BLOCK_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
 _GZIP = 31
 """Window bits that make zlib read and write gzip's header."""
@@ -245,7 +245,7 @@ def _read_blocks(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
 
 def _read_length(data: bytes, offset: int) -> int:
     length = int.from_bytes(data[offset : offset + 4], "big")
-    if offset + 4 > len(data) or length > _MOST_BLOCK_BYTES:
+    if offset + 4 > len(data) or length > _MAX_BLOCK_BYTES:
         raise Corrupt(f"a block of {length} bytes", field="compression")
     return length
 

@@ -279,7 +279,7 @@ PIECE = 1 << 18
 _MIN_RECENT_HASHES = 1 << 16
 _RANGE = 1 << 22
 _LARGE_HASH_COUNT = 1 << 23
-_MOST_BUCKETS = 1 << 15
+_MAX_BUCKETS = 1 << 15
 _MAX_DIRECT_BUCKETS = 4
 """Up to so many buckets are looked for one after the other."""
 _MAX_MERGE_RUNS = 16
@@ -383,14 +383,14 @@ class KeyHashes:
                 bucket: np.concatenate([piece.hashes[piece.buckets == bucket] for piece in pieces])
                 for bucket in bucket_ids
             }
-        is_wanted = np.zeros(_MOST_BUCKETS, np.bool_)
+        is_wanted = np.zeros(_MAX_BUCKETS, np.bool_)
         is_wanted[bucket_ids] = True
         parts: dict[int, list[Hashes]] = {bucket: [] for bucket in bucket_ids}
         for piece in pieces:
             mask = is_wanted[piece.buckets]
             buckets, hashes = piece.buckets[mask], piece.hashes[mask]
             order = np.argsort(buckets, kind="stable")
-            cuts = np.searchsorted(buckets[order], np.array([*bucket_ids, _MOST_BUCKETS], np.int32))
+            cuts = np.searchsorted(buckets[order], np.array([*bucket_ids, _MAX_BUCKETS], np.int32))
             for bucket, start, end in zip(bucket_ids, cuts[:-1], cuts[1:], strict=True):
                 if start < end:
                     parts[bucket].append(hashes[order[start:end]])

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND = -1
 
-_MOST_CHUNKS = 64
+_MAX_CHUNKS = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class KeyLocationIndex:
         if is_indexed.all():
             return
         self.keys = self.keys.vstack(keys.filter(pl.Series(~is_indexed)))
-        if self.keys.n_chunks() > _MOST_CHUNKS:
+        if self.keys.n_chunks() > _MAX_CHUNKS:
             self.keys = self.keys.rechunk()
         self.partition = np.append(self.partition, partition[~is_indexed])
         self.bucket = np.append(self.bucket, bucket[~is_indexed])

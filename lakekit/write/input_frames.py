@@ -47,7 +47,7 @@ _VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
 _MAX_DIGITS = 38
 
 
-def row_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def column_names_of_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return every key of any row, in order of first appearance."""
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
@@ -62,7 +62,7 @@ def dicts_to_frame(rows: Sequence[Mapping[str, Any]], ctx: TableContext) -> pl.D
     """
     fields = {field.name: field for field in ctx.schema.fields}
     columns = []
-    for name in row_names(rows):
+    for name in column_names_of_rows(rows):
         values = [row.get(name) for row in rows]
         if name in fields:
             location = ValueLocation(column=name, path=name, table=ctx.name, row_of=lambda i: i)
@@ -289,13 +289,13 @@ class InputFrames:
     Attributes:
         schema: the columns; None if there is no row to infer them from.
         pieces: yields the rows, once, for a table.
-        is_whole: whether all rows are in memory.
+        is_single_frame: whether all rows are in memory.
         remedies: advice of error messages; None: the default of `row_conversion.batches`.
     """
 
     schema: pl.Schema | None
     pieces: Callable[[TableContext], Iterator[pl.DataFrame]]
-    is_whole: bool = False
+    is_single_frame: bool = False
     remedies: ErrorHints | None = None
 
 
@@ -305,11 +305,11 @@ def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS)
         case InputFrames():
             return data
         case pl.DataFrame():
-            return InputFrames(schema=data.schema, pieces=lambda _: iter([data]), is_whole=True)
+            return InputFrames(schema=data.schema, pieces=lambda _: iter([data]), is_single_frame=True)
         case pl.LazyFrame():
             return open_lazy_frame(data, batch_rows)
         case Mapping() | str() | bytes() | pl.Series():
-            raise _no_frame(data, ctx)
+            raise _make_unsupported_input_error(data, ctx)
     if isinstance(data, Sequence) and all(isinstance(item, Mapping) for item in data):
         return _open_dicts(list(data), ctx)
     if hasattr(data, "__arrow_c_stream__"):
@@ -318,7 +318,7 @@ def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS)
         return _open_stream(_import_batch(data, ctx), ctx)
     if isinstance(data, Iterable):
         return _open_iterator(iter(data), ctx, batch_rows)
-    raise _no_frame(data, ctx)
+    raise _make_unsupported_input_error(data, ctx)
 
 
 def open_lazy_frame(
@@ -330,7 +330,7 @@ def open_lazy_frame(
     )
 
 
-def _no_frame(data: object, ctx: TableContext) -> SchemaMismatch:
+def _make_unsupported_input_error(data: object, ctx: TableContext) -> SchemaMismatch:
     hint = ""
     if isinstance(data, Mapping):
         hint = " A dict of one row goes into a list, a dict of columns into pl.DataFrame(…)."
@@ -357,7 +357,7 @@ def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFr
 
 
 def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames:
-    names = row_names(rows)
+    names = column_names_of_rows(rows)
     table_types = dict(polars_schema(ctx.schema.fields))
     schema = pl.Schema(
         {name: table_types.get(name) or _infer_type([row.get(name) for row in rows], name, ctx) for name in names}
@@ -365,7 +365,7 @@ def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames
     return InputFrames(
         schema=schema if rows else None,
         pieces=lambda table_ctx: iter([dicts_to_frame(rows, table_ctx)] if rows else []),
-        is_whole=True,
+        is_single_frame=True,
     )
 
 
@@ -387,7 +387,7 @@ def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) 
     """Open an iterator of frames. The first frame is opened to read its columns, and yielded first."""
     first = next(items, _EXHAUSTED)
     if first is _EXHAUSTED:
-        return InputFrames(schema=None, pieces=lambda _: iter(()), is_whole=True)
+        return InputFrames(schema=None, pieces=lambda _: iter(()), is_single_frame=True)
     if isinstance(first, Mapping):
         raise SchemaMismatch(
             f"an iterator of dicts holds no frames for {ctx.name}: give list(…) of it, or frames of many rows"
@@ -431,16 +431,16 @@ def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
         )
     except (pa.ArrowException, TypeError, ValueError) as wrong:
         # pandas raises these too for frames that it cannot convert to columns
-        raise _no_columns(data, ctx, wrong) from None
+        raise _make_no_columns_error(data, ctx, wrong) from None
     arrow = data.schema if reader is None else reader.schema
     schema = _import_columns(pa.RecordBatch.from_pylist([], arrow), ctx).schema
     if is_in_memory:
         table = pa.table(data)
-        return InputFrames(schema=schema, pieces=lambda _: iter([_import_columns(table, ctx)]), is_whole=True)
+        return InputFrames(schema=schema, pieces=lambda _: iter([_import_columns(table, ctx)]), is_single_frame=True)
     return InputFrames(schema=schema, pieces=lambda _: (_import_columns(batch, ctx) for batch in reader or ()))
 
 
-def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatch:
+def _make_no_columns_error(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatch:
     """Return the error for a frame without Arrow columns; it names the offending column if there is one."""
     kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {ctx.name}"
     names = [str(name) for name in getattr(data, "columns", ())]

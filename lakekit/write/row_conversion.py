@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-ENGINES = ("first-row", "partial-update", "aggregation")
+RETRACTION_CHECKED_ENGINES = ("first-row", "partial-update", "aggregation")
 
 
 def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, first_row: int = 0) -> None:
@@ -72,13 +72,13 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
     Raises:
         InvalidOption: with the row, the function if there is one, and the options that accept such rows.
     """
-    if ctx.options.merge_engine not in ENGINES:
+    if ctx.options.merge_engine not in RETRACTION_CHECKED_ENGINES:
         return
     kind_bytes = kinds.to_numpy()
     retracts = (kind_bytes == RowKind.UPDATE_BEFORE) | (kind_bytes == RowKind.DELETE)
     if not retracts.any():
         return
-    merge_rule = _merge_rule(ctx.schema, ctx.all_options, ctx.name)
+    merge_rule = _merge_spec(ctx.schema, ctx.all_options, ctx.name)
     if merge_rule.engine == "first-row":
         if merge_rule.ignores_deletes:
             return
@@ -100,7 +100,7 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
 
 
 @lru_cache(maxsize=64)
-def _merge_rule(schema: TableSchema, options: FrozenDict[str, str], table: str) -> MergeSpec:
+def _merge_spec(schema: TableSchema, options: FrozenDict[str, str], table: str) -> MergeSpec:
     return merge.merge_spec_from_options(schema, options, table=table)
 
 
@@ -202,7 +202,7 @@ class ConversionContext:
     ctx: TableContext
     cast: bool
     row_kind: str | None
-    null_keys: bool
+    allows_null_map_keys: bool
     remedies: ErrorHints = DEFAULT_HINTS
 
     @property
@@ -236,24 +236,24 @@ def batches(
         ctx=ctx,
         cast=cast,
         row_kind=row_kind,
-        null_keys=_takes_null_keys(ctx),
+        allows_null_map_keys=_allows_null_map_keys(ctx),
         remedies=input_frames.remedies or remedies,
     )
     _check_kind_column(conversion)
     if input_frames.schema is not None:
         _check_columns(list(input_frames.schema), conversion)
-    if input_frames.is_whole:
+    if input_frames.is_single_frame:
         frames = [conform_frame(piece, conversion) for piece in input_frames.pieces(ctx)]
         return (
             part
             for frame in frames
-            for part in _split_frame(frame, batch_rows or _buffered_rows(frame, ctx))
+            for part in _split_frame(frame, batch_rows or _rows_of_half_buffer(frame, ctx))
             if part.height
         )
     return _stream_batches(input_frames, conversion, batch_rows or BATCH_ROWS)
 
 
-def _buffered_rows(frame: pl.DataFrame, ctx: TableContext) -> int:
+def _rows_of_half_buffer(frame: pl.DataFrame, ctx: TableContext) -> int:
     """Return how many rows of a frame take half of the write buffer."""
     half = ctx.options.write_buffer_size_bytes // 2
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
@@ -311,7 +311,7 @@ def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]
 
     Raises as `batches` does for a bad value.
     """
-    conversion = ConversionContext(ctx=ctx, cast=False, row_kind=None, null_keys=_takes_null_keys(ctx))
+    conversion = ConversionContext(ctx=ctx, cast=False, row_kind=None, allows_null_map_keys=_allows_null_map_keys(ctx))
     targets, frame_columns = _target_columns(ctx.schema.fields_of(names), _keys_without_null(ctx)), frame.columns
     return pl.DataFrame(
         [
@@ -330,12 +330,12 @@ def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]
 class TargetColumn(NamedTuple):
     """A column of the table with the type rows must fit.
 
-    `plain`: the Polars type whose values need no check but for nulls; None if values must be checked.
+    `plain_dtype`: the Polars type whose values need no check but for nulls; None if values must be checked.
     """
 
     field: Field
     type: DataType
-    plain: pl.DataType | None
+    plain_dtype: pl.DataType | None
 
 
 @lru_cache(maxsize=256)
@@ -354,7 +354,9 @@ def _convert_column(
     """Return a column of the table, and whether it is the frame's own, unchanged."""
     field = target.field
     series = frame.get_column(field.name)
-    if series.dtype == target.plain and (not series.null_count() or (target.type.nullable and field.default is None)):
+    if series.dtype == target.plain_dtype and (
+        not series.null_count() or (target.type.nullable and field.default is None)
+    ):
         return series, True
     location = ValueLocation(
         column=field.name,
@@ -364,7 +366,7 @@ def _convert_column(
         remedies=conversion.remedies,
     )
     column = _with_default(
-        fit(series, target.type, location, cast=conversion.cast, null_keys=conversion.null_keys), field
+        fit(series, target.type, location, cast=conversion.cast, null_keys=conversion.allows_null_map_keys), field
     )
     return (column, True) if column is series else (column.alias(field.name), False)
 
@@ -450,7 +452,7 @@ def _default_value(field: Field) -> pl.Expr:
     return pl.lit(values.to_series()).first()
 
 
-def _takes_null_keys(ctx: TableContext) -> bool:
+def _allows_null_map_keys(ctx: TableContext) -> bool:
     """Return whether no file of the table is Parquet, which has no null keys in maps."""
     options = ctx.options
     formats = {options.file_format, options.changelog_file_format, *options.file_format_per_level.values()}
@@ -506,12 +508,12 @@ def _row_kinds(
     return kinds.to_physical().cast(pl.Int8)
 
 
-def _insert_kinds(height: int) -> pl.Series:
+def _all_insert_kinds(height: int) -> pl.Series:
     """Return +I kinds. Built by numpy: `pl.zeros` is a query, which waits for the thread pool."""
     return pl.Series(KIND, np.zeros(height, np.int8))
 
 
-_insert_kinds_cached = lru_cache(maxsize=_MAX_CACHED_HEIGHT)(_insert_kinds)
+_insert_kinds_cached = lru_cache(maxsize=_MAX_CACHED_HEIGHT)(_all_insert_kinds)
 
 
 def _drop_ignored_rows(
@@ -521,7 +523,9 @@ def _drop_ignored_rows(
     options = conversion.ctx.options
     if kinds is None:
         return (
-            rows.hstack([(_insert_kinds_cached if rows.height < _MAX_CACHED_HEIGHT else _insert_kinds)(rows.height)])
+            rows.hstack(
+                [(_insert_kinds_cached if rows.height < _MAX_CACHED_HEIGHT else _all_insert_kinds)(rows.height)]
+            )
             if conversion.is_keyed
             else rows
         )

@@ -17,7 +17,7 @@ CELLS = [
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.panels import Timeline
-from lakekit.inspection.levels import planned_files
+from lakekit.inspection.levels import planned_file_names
 t = lk.open('story')""",
     "timeline = Timeline(t); timeline",
     "manifests = Manifests(t); manifests",
@@ -177,7 +177,7 @@ def test_a_key_that_is_typed_lights_the_files_that_the_planner_reads(notebook, l
     typed.fill(key)
     typed.press("Enter")
     notebook.until("levels.probe", key)
-    planned = notebook.ask(f"sorted(planned_files(t, __import__('polars').col('id') == {key}, 8))")
+    planned = notebook.ask(f"sorted(planned_file_names(t, __import__('polars').col('id') == {key}, 8))")
     assert notebook.ask("sorted(levels.lit)") == planned
     lit = levels.locator("[class*=lakekit-stage] button[title$='to be read']")
     expect(lit).to_have_count(len(planned))

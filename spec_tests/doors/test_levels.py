@@ -90,7 +90,7 @@ def test_a_probe_lights_the_files_that_the_planner_reads(data):
         assert {box.files[0].name for box in shown._picture.boxes if box.state == "lit"} == set(shown.lit)
         assert shown.table.explain(condition, at=shown.at).files_read >= len(planned)
         stored = shown.table.scan(at=shown.at, raw=True).filter(condition).select(pl.col("_file").unique()).collect()["_file"]
-        assert set(stored) & picture.planned_files(shown.table, None, shown.at) <= planned, "a file with that key is not lit"
+        assert set(stored) & picture.planned_file_names(shown.table, None, shown.at) <= planned, "a file with that key is not lit"
     finally:
         shown.probe = ""
     assert shown.lit == ()
@@ -138,7 +138,7 @@ def test_probe_and_filter_together(flights):
     condition = (pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E")
     explained = flights.explain(condition, at=10)
     assert str(explained).splitlines()[1:] == shown.as_text().splitlines()[-len(str(explained).splitlines()) + 1 :]
-    assert set(shown.lit) == picture.planned_files(flights, condition, 10) & in_bucket(shown)
+    assert set(shown.lit) == picture.planned_file_names(flights, condition, 10) & in_bucket(shown)
     assert "<caption" in shown._message.value
 
 
@@ -298,7 +298,8 @@ def test_two_snapshots_on_one_axis(flights):
     assert len({(box.left, box.width) for box in both}) == len(both) / 2
     shown.probe = "2013-02-08"
     for state in shown._states:
-        assert state.opened_names == picture.planned_files(flights, pl.col("day") == date(2013, 2, 8), state.snapshot_id) & {file.name for file in state.files}
+        expected = picture.planned_file_names(flights, pl.col("day") == date(2013, 2, 8), state.snapshot_id) & {file.name for file in state.files}
+        assert state.opened_names == expected
     gone = next(box for box in Levels(flights, at=8, bucket=0)._picture.boxes if box.state == "removed")
     shown.selected = gone.files[0].name
     assert "is not in this bucket" in shown._detail.value

@@ -60,7 +60,7 @@ class Told:
 
 
 def rules(**given: int) -> AssignmentRule:
-    return replace(AssignmentRule(target_rows=3, max_buckets=bucket_assigners._MOST_BUCKETS - 1, is_limited=False, channel_count=1, assigner_count=1), **given)
+    return replace(AssignmentRule(target_rows=3, max_buckets=bucket_assigners._MAX_BUCKETS - 1, is_limited=False, channel_count=1, assigner_count=1), **given)
 
 
 @st.composite

@@ -49,7 +49,7 @@ RUN, BITS, ARRAY = range(3)
 KEY_BYTES = 6
 NOT_TRIMMED = 0xFE
 FREE_SLOT = 0xFF
-_ARRAY_MOST, _BITS_SIZE = 4096, 8192
+_ARRAY_MAX, _BITS_SIZE = 4096, 8192
 _MAX_VALUE = 0xFFFF
 
 
@@ -311,7 +311,7 @@ def _pack_container(values: BitMap, was_runs: bool) -> bytes:
         first, last = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, count - 1)]
         pairs = np.stack([first, last - first], axis=1).astype("<u2")
         return struct.pack("<BIH", RUN, count, runs) + pairs.tobytes()
-    if count <= _ARRAY_MOST:
+    if count <= _ARRAY_MAX:
         return struct.pack("<BI", ARRAY, count) + numbers.astype("<u2").tobytes()
     bits = np.zeros(65536, np.uint8)
     bits[numbers] = 1

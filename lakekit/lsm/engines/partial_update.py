@@ -47,7 +47,7 @@ class SequenceScan:
 
     group: SequenceGroup
     numbers: list[Ints]
-    floats: list[bool]
+    is_float: list[bool]
     empty: Bools
     current_sequences: list[Ints]
     sequence_operations: Array
@@ -116,7 +116,7 @@ def _merge_columns(
                 _last_non_null_function(spec, name), versions, column, plan.free_operations
             )
         elif name in walk.group.protected_columns and name in spec.functions:
-            _refuse_reached(spec, name, plan)
+            _check_not_retracted(spec, name, plan)
             columns[name] = aggregates.fold_column(spec.functions[name], spec, versions, column, walk.folded_operations)
         else:
             columns[name] = take_rows(
@@ -137,7 +137,7 @@ def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) 
     return take_rows(column, last_rows(versions, ops)).fill_null(0)
 
 
-def _refuse_reached(spec: MergeSpec, name: str, plan: UpdatePlan) -> None:
+def _check_not_retracted(spec: MergeSpec, name: str, plan: UpdatePlan) -> None:
     """Raise `Unsupported` if a function that cannot retract was asked to before a delete removed the row.
 
     Such a delete stops the update at its sequence column; columns before it are retracted.
@@ -248,7 +248,7 @@ def _start_scan(section: pl.DataFrame, versions: Versions, group: SequenceGroup)
     return SequenceScan(
         group=group,
         numbers=numbers,
-        floats=floats,
+        is_float=floats,
         empty=empty,
         current_sequences=current,
         sequence_operations=ops[0],
@@ -265,7 +265,7 @@ def _is_not_smaller(sequence_scan: SequenceScan, step: slice) -> Bools:
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
     for numbers, current, is_float in zip(
-        sequence_scan.numbers, sequence_scan.current_sequences, sequence_scan.floats, strict=True
+        sequence_scan.numbers, sequence_scan.current_sequences, sequence_scan.is_float, strict=True
     ):
         mine, theirs = current[:height], numbers[step]
         alike = theirs == mine

@@ -48,7 +48,7 @@ _END_BYTES = 8
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
-def row_count(
+def read_row_count(
     ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, findings: Findings
 ) -> int | None:
     """Return the row count of a file; None where it cannot be read, which becomes a finding."""
@@ -162,7 +162,9 @@ def check_files(ctx: TableContext, entries: ManifestEntries, at: list[str], what
                 )
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
-        return [(i, row_count(ctx, at[i], format_of_name(names[i]), expected_sizes[i], what, findings)) for i in chunk]
+        return [
+            (i, read_row_count(ctx, at[i], format_of_name(names[i]), expected_sizes[i], what, findings)) for i in chunk
+        ]
 
     good = []
     remote = ctx.storage.is_remote
