@@ -82,8 +82,9 @@ def _stands_in_from(node: Node) -> bool:
 
 def _check_table_function(node: Node, source: SqlText, *, files: bool) -> None:
     function = node.this
-    if function is None or not isinstance(function, (exp.Func, exp.Dot)):
-        raise source.error(0, "a table is named db.table")
+    last = function.expression if isinstance(function, exp.Dot) else function
+    if not isinstance(last, exp.Func):
+        raise source.error(0, "a table is named db.table, or catalog.db.table")
     name = function_name(function)
     if name in TABLE_FUNCTIONS or (files and name in FILE_FUNCTIONS):
         return

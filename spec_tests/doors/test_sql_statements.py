@@ -176,3 +176,15 @@ def test_every_statement_takes_names_of_three_parts(cat, tmp_path):
     assert "k" in cat.tables("d")["table"].to_list()
     with pytest.raises(InvalidOption, match="no catalog 'e'"):
         cat.sql("DROP TABLE e.d.t")
+
+
+def test_names_of_four_parts_are_refused(cat):
+    for text in (
+        "SELECT * FROM a.b.c.d",
+        "PIVOT d.p.p.p ON dt USING sum(a)",
+        "INSERT INTO a.b.c.d VALUES (1)",
+        "DROP TABLE a.b.c.d",
+        "SELECT * FROM a.b.c.range",
+    ):
+        with pytest.raises(InvalidOption):
+            cat.sql(text)
