@@ -152,7 +152,7 @@ OPERATORS: tuple[SqlFunction, ...] = (
         "^, **, pow, power",
         "Pow: this, expression",
         "DOUBLE, DOUBLE -> DOUBLE",
-        lambda v, _: typed_value(v[0].expr.pow(v[1].expr), pl.Float64(), *v),
+        number_functions.power,
         "always DOUBLE",
     ),
 )
@@ -468,6 +468,7 @@ NESTED_FUNCTIONS: tuple[SqlFunction, ...] = (
         "ARRAY, ANY -> BOOLEAN",
         nested_functions.list_contains,
         "false where only others are there",
+        keeps_null=True,
     ),
     typed("array_length, array_size", "ArraySize: this", "ARRAY -> BIGINT", nested_functions.list_length, ""),
     typed("cardinality, size", "", "ARRAY -> BIGINT", nested_functions.list_length, "of ARRAY and MAP; NULL of NULL"),

@@ -91,16 +91,17 @@ def element_of(value: TypedExpression, index: TypedExpression, zone: str) -> Typ
 
 
 def list_contains(values: Sequence[TypedExpression], zone: str) -> TypedExpression:
-    """Return whether an ARRAY has an element; false where it has only others and NULL."""
+    """Return whether an ARRAY has an element; false where it has only others, NULL among them."""
     items, item = values
     if not isinstance(items.dtype, pl.List) or map_types(items.dtype) is not None:
         raise mismatch(f"list_contains searches an ARRAY, and {items.description}")
+    of_null = pl.when(items.expr.list.len() == 0).then(pl.lit(value=False))  # nothing is in an empty list
     if item.is_null or item.literal is None:
-        return null_literal(pl.Boolean())
+        return typed_value(of_null, pl.Boolean(), items)
     dtype = _plain_type(items.dtype.inner)
     wanted = list_literal(typed_value(pl.lit(None, dtype), dtype), item, zone)
     found = items.expr.list.contains(wanted)
-    return typed_value(pl.when(wanted.is_not_null()).then(found), pl.Boolean(), items, item)
+    return typed_value(pl.when(wanted.is_not_null()).then(found).otherwise(of_null), pl.Boolean(), items, item)
 
 
 def list_length(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  # noqa: ARG001

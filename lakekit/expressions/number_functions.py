@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.expressions.numeric_promotion import as_float, compute_arithmetic, negate
+from lakekit.expressions.numeric_promotion import as_float, compute_arithmetic, full_column, negate
 from lakekit.expressions.type_casts import round_half_up
 from lakekit.expressions.typed_expression import (
     MAX_PRECISION,
@@ -99,9 +99,11 @@ def round_number(values: Sequence[TypedExpression], zone: str) -> TypedExpressio
     if places == 0:
         return typed_value(number.expr.round(0, mode="half_away_from_zero"), number.dtype, number)
     factor = float(10 ** abs(places))
-    scaled = number.expr.cast(pl.Float64()) * factor if places > 0 else number.expr.cast(pl.Float64()) / factor
+    plain = number.expr.cast(pl.Float64())
+    divisor = full_column(pl.lit(factor), plain, pl.Float64())
+    scaled = plain * factor if places > 0 else plain / divisor
     rounded = scaled.round(0, mode="half_away_from_zero")
-    result = rounded / factor if places > 0 else rounded * factor
+    result = rounded / divisor if places > 0 else rounded * factor
     kept = pl.when(scaled.is_finite()).then(result.cast(number.dtype)).otherwise(number.expr)
     return typed_value(kept, number.dtype, number)
 
@@ -114,6 +116,13 @@ def _round_integer(number: TypedExpression, unit: int) -> TypedExpression:
     other = negate(size)
     result = pl.when(number.expr < 0).then(other.expr).otherwise(size.expr)
     return bounded_integer(result, size.dtype, -size.high, size.high, number)
+
+
+def power(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  # noqa: ARG001
+    """Return a number raised to another, as DOUBLE."""
+    base, exponent = values
+    raised = full_column(exponent.expr, base.expr, pl.Float64()) if exponent.is_constant else exponent.expr
+    return typed_value(base.expr.pow(raised), pl.Float64(), base, exponent)
 
 
 def logarithm(base: float, number: pl.Expr) -> pl.Expr:

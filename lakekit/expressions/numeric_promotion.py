@@ -13,6 +13,7 @@ is zero. A sum of DECIMAL beyond 38 digits fails here too.
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _NEGATIVE_SHIFT = "is shifted by a literal from 0 to 62"
 _MAX_SHIFT = 62
+_EXACT_FLOAT = 1 << 53
+"""Below it each whole number is a DOUBLE."""
 
 
 def compute_arithmetic(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
@@ -85,10 +88,46 @@ def as_decimal(number: TypedExpression) -> TypedExpression:
 def _floats(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
     dtype = float_type(left, right)
     first, second = (as_float(side, dtype).expr for side in (left, right))
-    if sign == "%":  # that of Polars has the sign of the right side
-        size = first.abs() % second.abs()
-        return typed_value(pl.when(first < 0).then(-size).otherwise(size), dtype, left, right)
+    if sign == "%":
+        return _float_remainder(as_float(left, dtype), right)
+    if sign == "/" and right.is_constant:
+        second = full_column(second, first, dtype)
     return typed_value(_apply_operator(sign, first, second), dtype, left, right)
+
+
+def full_column(constant: pl.Expr, like: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Return a float constant once for each row of another float: one operand of Polars' kernels, and no scalar.
+
+    Polars divides by a scalar as it multiplies by its reciprocal, and 3 / 10 is 0.30000000000000004.
+    """
+    return like.is_nan().cast(dtype) * pl.lit(0.0, dtype) + constant
+
+
+def _float_remainder(left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    """Return the remainder of a float by a whole literal, with the sign of the left side, exactly.
+
+    Raises: `TranslationRefusal` for another divisor: Polars' remainder of floats is not exact.
+    """
+    divisor = right.literal
+    if isinstance(divisor, bool) or not isinstance(divisor, (int, float, Decimal)) or int(divisor) != divisor:
+        raise mismatch("a FLOAT or DOUBLE is divided with a rest by a whole literal alone: CAST it to DECIMAL")
+    unit = abs(int(divisor))
+    number = left.expr.cast(pl.Float64())
+    if not unit:
+        return typed_value(number * math.nan, left.dtype, left)
+    if unit >= _EXACT_FLOAT:
+        raise mismatch(f"{unit} is no divisor of a FLOAT or DOUBLE")
+    size = number.abs()
+    is_small = size < _EXACT_FLOAT
+    whole = pl.when(size.is_finite() & ~is_small).then(size).cast(pl.Int128()) % pl.lit(unit, pl.Int128())
+    small = pl.when(is_small).then(size)
+    rest = (
+        pl.when(is_small)
+        .then(small % full_column(pl.lit(float(unit)), small, pl.Float64()))
+        .otherwise(whole.cast(pl.Float64()))
+    )
+    rest = pl.when(size.is_finite()).then(rest).otherwise(number * math.nan)
+    return typed_value(pl.when(number < 0).then(-rest).otherwise(rest).cast(left.dtype), left.dtype, left)
 
 
 def _decimals(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:

@@ -51,6 +51,7 @@ _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(?P<kind>\w+)'>")
 _EXPECTED = re.compile(r"Expect(?:ed|ing) (?P<what>\S+?)(?: after (?P<after>\S+))?", re.IGNORECASE)
+_INSTEAD = re.compile(r"Expected (?P<what>[\w ]+?) but got")
 _OPERATOR_WORDS = {
     "EQ": "=",
     "NEQ": "<>",
@@ -166,6 +167,8 @@ def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Nod
     tokens = tokenize(source)
     if not tokens:
         raise source.error(0, "the text is empty")
+    if source.dialect == "spark":
+        tokens = _with_doubled_quotes(tokens, source.text)
     failure: tuple[int, str] | None = None
     trees: list[Node] = []
     try:
@@ -184,6 +187,22 @@ def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Nod
     if isinstance(trees[0], _COMMANDS):
         raise source.error(tokens[0].start, f"{tokens[0].text[:40]!r} begins no statement that is parsed here")
     return trees[0]
+
+
+def _with_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
+    """Return the tokens with texts that touch each other as one: in Spark 4 a doubled quote is a quote."""
+    joined: list[Token] = []
+    for token in tokens:  # scalar: one a word of a statement
+        before = joined[-1] if joined else None
+        kinds = {token.token_type} | ({before.token_type} if before is not None else set())
+        if before is None or kinds != {TokenType.STRING} or before.end + 1 != token.start:
+            joined.append(token)
+            continue
+        written = f"{before.text}{text[token.start]}{token.text}"
+        joined[-1] = type(token)(
+            TokenType.STRING, written, line=token.line, col=token.col, start=before.start, end=token.end
+        )
+    return joined
 
 
 def _parse_as_statement(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
@@ -212,6 +231,8 @@ def _plain_problem(described: str, at: str) -> str:
         kind = missing["kind"]
         word = _OPERATOR_WORDS.get(kind, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).upper())
         return "nothing stands between the brackets" if kind == "Paren" else f"an operand of {word} is missing"
+    if (instead := _INSTEAD.match(described)) is not None:
+        return f"{instead['what']} is expected here"
     if described.startswith("Invalid expression"):
         return f"{at[:40]!r} is not expected here"
     if (wanted := _EXPECTED.fullmatch(described)) is not None:

@@ -73,7 +73,8 @@ def replace(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  #
     if not part.literal:
         return text
     new: Any = other.expr
-    return typed_value(text.expr.str.replace_all(part.literal, new, literal=True), pl.String(), *values)
+    changed = text.expr.str.replace_all(part.literal, new, literal=True)
+    return typed_value(pl.when(other.expr.is_not_null()).then(changed), pl.String(), *values)
 
 
 def pad(values: Sequence[TypedExpression], *, is_left: bool) -> TypedExpression:

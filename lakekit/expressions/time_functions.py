@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from lakekit.expressions.numeric_promotion import full_column
 from lakekit.expressions.time_literals import DAY_NS, NS_OF_UNIT, as_timestamp, moment_literal, utc_to_local
 from lakekit.expressions.typed_expression import TypedExpression, mismatch, typed_value
 
@@ -241,7 +242,8 @@ def extract(name: str, value: TypedExpression, zone: str) -> TypedExpression:
         return typed_value(clock_parts[name](value.expr).cast(pl.Int64()), pl.Int64(), value)
     if name == "epoch":
         zoned = as_timestamp(value, pl.Datetime("us", getattr(value.dtype, "time_zone", None)), zone)
-        return typed_value(zoned.expr.to_physical().cast(pl.Float64()) / 1e6, pl.Float64(), value)
+        micros = zoned.expr.to_physical().cast(pl.Float64())
+        return typed_value(micros / full_column(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)
     parts = {**_date_parts(), **clock_parts}
     if name not in parts:
         raise mismatch(f"{name} is no part of a date: {', '.join(parts)} and epoch are")
@@ -254,10 +256,11 @@ def date_part(values: Sequence[TypedExpression], zone: str) -> TypedExpression:
 
 
 def epoch_count(values: Sequence[TypedExpression], micros: int) -> TypedExpression:
-    """Return the time since 1970 as a count of so many microseconds each."""
+    """Return the time since 1970 as a count of so many microseconds each, rounded."""
     value = values[0]
     expr = value.expr.cast(pl.Datetime("us", getattr(value.dtype, "time_zone", None))).to_physical()
-    return typed_value(expr // micros, pl.Int64(), value)
+    half = micros // 2
+    return typed_value(_divided(expr + pl.when(expr < 0).then(-half).otherwise(half), micros), pl.Int64(), value)
 
 
 def truncate_time(name: str, value: TypedExpression, zone: str) -> TypedExpression:
@@ -268,27 +271,28 @@ def truncate_time(name: str, value: TypedExpression, zone: str) -> TypedExpressi
     elif name in ("decade", "century", "millennium"):
         years = {"decade": 10, "century": 100, "millennium": 1000}[name]
         first = (own.dt.year().cast(pl.Int32()) // years) * years
-        result = pl.datetime(pl.when(first < 1).then(1).otherwise(first), 1, 1)
-        result = pl.when(own.is_not_null()).then(result)
+        result = pl.when(own.is_not_null()).then(pl.datetime(first, 1, 1))
     else:
         raise mismatch(f"{name} is no part that a time is cut to: {', '.join(_EVERY)}, decade and century are")
-    unit = value.dtype.time_unit if isinstance(value.dtype, pl.Datetime) else "us"
+    own_unit = value.dtype.time_unit if isinstance(value.dtype, pl.Datetime) else "us"
+    unit: Literal["ms", "us"] = "ms" if own_unit == "ms" else "us"  # what is cut has no nanoseconds
     local = typed_value(result.cast(pl.Datetime(unit)), pl.Datetime(unit), value)
     target_zone = getattr(value.dtype, "time_zone", None)
     return local if target_zone is None else as_timestamp(local, pl.Datetime(unit, target_zone), zone)
 
 
 def difference(name: str, start: TypedExpression, end: TypedExpression, zone: str) -> TypedExpression:
-    """Return how many borders of a part of time lie between two moments."""
+    """Return how many borders of a part of time lie between two moments; of weeks, the days by seven."""
     first, last = clock(start, zone), clock(end, zone)
     if name in _MONTHS:
         months = _MONTHS[name]
         count = [(part.dt.year().cast(pl.Int64()) * 12 + part.dt.month() - 1) // months for part in (first, last)]
+    elif name == "week":
+        days = last.cast(pl.Date()).to_physical().cast(pl.Int64()) - first.cast(pl.Date()).to_physical()
+        return typed_value(_divided(days, 7), pl.Int64(), start, end)
     elif name in _MICROS:
         units = [part.dt.truncate(_EVERY[name]).cast(pl.Datetime("us")).to_physical() for part in (first, last)]
         count = [unit // _MICROS[name] for unit in units]
-        if name == "week":  # 1970 began on a Thursday
-            count = [(unit - 4 * _MICROS["day"]) // _MICROS[name] for unit in units]
     else:
         raise mismatch(f"{name} is no unit of a difference of dates")
     return typed_value(count[1] - count[0], pl.Int64(), start, end)
@@ -300,7 +304,12 @@ def whole_difference(name: str, start: TypedExpression, end: TypedExpression, zo
         raise mismatch(f"date_sub counts {', '.join(_MICROS)}; date_diff counts {name}")
     first, last = (clock(part, zone).cast(pl.Datetime("us")).to_physical() for part in (start, end))
     length, unit = last - first, _MICROS[name]
-    return typed_value(pl.when(length < 0).then(-(-length // unit)).otherwise(length // unit), pl.Int64(), start, end)
+    return typed_value(_divided(length, unit), pl.Int64(), start, end)
+
+
+def _divided(count: pl.Expr, unit: int) -> pl.Expr:
+    """Return whole units, cut towards zero."""
+    return pl.when(count < 0).then(-(-count // unit)).otherwise(count // unit)
 
 
 def last_day(values: Sequence[TypedExpression], zone: str) -> TypedExpression:

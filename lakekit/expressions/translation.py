@@ -22,7 +22,7 @@ from lakekit.columns import col
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
 from lakekit.expressions.comparison import compare, compare_with_list, fold, text_number, unify
-from lakekit.expressions.numeric_promotion import negate
+from lakekit.expressions.numeric_promotion import compute_arithmetic, negate
 from lakekit.expressions.parser import parse_text
 from lakekit.expressions.typed_expression import (
     MAX_PRECISION,
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _CHAINS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr)
 """Operators whose left side may be a long chain of the same."""
+_MAX_CHAIN = 500
+"""As many operators, or branches of CASE, lie one within another: Polars takes quadratic time, and then the stack."""
 _IGNORED_ARGS = frozenset(
     {"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested", "ignore_nulls", "single_replace"}
     | {"null_if_pos_overflow"}
@@ -86,7 +88,7 @@ def condition_of(source: SqlText, node: Node, scope: Scope) -> pl.Expr:
         return pl.lit(None, pl.Boolean())
     if typed.dtype != pl.Boolean():
         problem = f"a condition is true or false, and this is {typed.type_name}. Compare it with something"
-        raise _located(source, _position(node), mismatch(problem))
+        raise _located(source, start_of(node), mismatch(problem))
     return typed.expr
 
 
@@ -107,7 +109,7 @@ def value_of(source: SqlText, node: Node, scope: Scope, dtype: pl.DataType) -> p
     try:
         typed = type_casts.assigned_value(typed, dtype, scope.zone)
     except TranslationRefusal as refusal:
-        raise _located(source, _position(node), refusal) from None
+        raise _located(source, start_of(node), refusal) from None
     return typed.expr
 
 
@@ -119,7 +121,7 @@ def _located(source: SqlText, position: int, refusal: TranslationRefusal) -> Exc
     return refusal.kind(str(error))
 
 
-def _position(node: Node) -> int:
+def start_of(node: Node) -> int:
     """Return where a node begins in the text: the least place of what it is made of."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=0)
@@ -140,7 +142,7 @@ class Translation:
             failure = refusal
         except RecursionError:
             failure = TranslationRefusal("it is nested too deeply")
-        raise _located(self.source, _position(node), failure)
+        raise _located(self.source, start_of(node), failure)
 
     def translate(self, node: Node) -> TypedExpression:
         """Return the typed expression of a node."""
@@ -151,7 +153,7 @@ class Translation:
             if constant is not None:
                 return constant
             if refusal.position is None:
-                refusal.position = _position(node)
+                refusal.position = start_of(node)
             raise
 
     def _translate(self, node: Node) -> TypedExpression:
@@ -180,6 +182,10 @@ class Translation:
         while isinstance(node, _CHAINS):
             spine.append(node)
             node = node.this
+        if len(spine) > _MAX_CHAIN and {type(part) for part in spine} <= {exp.Add}:
+            return self._sum(spine, node)
+        if len(spine) > _MAX_CHAIN and not {type(part) for part in spine} <= {exp.DPipe}:
+            raise TranslationRefusal(f"{len(spine):,} operators in one chain; at most {_MAX_CHAIN:,} are computed")
         value = self.translate(node)
         for operator in reversed(spine):
             self._refuse_others(operator, frozenset({"this", "expression"}))
@@ -188,9 +194,19 @@ class Translation:
                 value = functions.by_node()[type(operator).__name__].apply([value, right], self.scope.zone)
             except TranslationRefusal as refusal:
                 if refusal.position is None:
-                    refusal.position = _position(operator)
+                    refusal.position = start_of(operator)
                 raise
         return value
+
+    def _sum(self, spine: Sequence[Node], first: Node) -> TypedExpression:
+        """Return a long sum of whole numbers or DECIMALs, added in pairs: 5,000 terms are 13 deep."""
+        terms = [self.translate(first), *(self.translate(part.expression) for part in reversed(spine))]
+        if not all(term.is_integer or term.is_decimal for term in terms):
+            raise TranslationRefusal(f"{len(spine):,} operators in one chain; at most {_MAX_CHAIN:,} are computed")
+        while len(terms) > 1:
+            pairs = (terms[at : at + 2] for at in range(0, len(terms), 2))
+            terms = [compute_arithmetic("+", *pair) if len(pair) > 1 else pair[0] for pair in pairs]
+        return terms[0]
 
     def _junction(self, node: Node) -> TypedExpression:
         """Return a chain of AND, or of OR, as a balanced tree: 5,000 conditions are 13 deep."""
@@ -211,7 +227,7 @@ class Translation:
             return null_literal(pl.Boolean())
         if value.dtype != pl.Boolean():
             refusal = mismatch(f"a condition is true or false, and {value.description}. Compare it with something")
-            refusal.position = _position(node)
+            refusal.position = start_of(node)
             raise refusal
         return value
 
@@ -232,12 +248,16 @@ class Translation:
             raise _unknown(node)
         return function.apply([self.translate(argument) for argument in arguments], self.scope.zone)
 
+    def _text(self, node: Node) -> str:
+        """Return a tree as a text for the backend, in the statement's dialect."""
+        return str(node.sql(dialect="spark" if self.source.dialect == "spark" else "duckdb"))
+
     def _constant(self, node: Node) -> TypedExpression | None:
         """Return what the backend computes of a node without columns; None where it cannot."""
         if self.scope.run_query is None or not _is_constant(node):
             return None
         try:
-            values = self.scope.run_query(f"SELECT {node.sql(dialect='duckdb')} AS value")
+            values = self.scope.run_query(f"SELECT {self._text(node)} AS value")
         except (InvalidOption, SchemaMismatch):  # the backend cannot compute it either
             return None
         if values.dtype.is_nested():  # a literal of a list would be its elements, one a row
@@ -317,7 +337,7 @@ class Translation:
         """Return whether a value is among those of a subquery; a NULL among them may leave it unknown."""
         if self.scope.run_query is None:
             raise TranslationRefusal("a subquery is not computed in a condition of this kind")
-        values = self.scope.run_query(node.args["query"].this.sql(dialect="duckdb"))
+        values = self.scope.run_query(self._text(node.args["query"].this))
         element = typed_value(pl.lit(None, values.dtype), values.dtype)
         if not len(values):
             return boolean_literal(False)
@@ -352,6 +372,8 @@ class Translation:
         subject, default = node.args.get("this"), node.args.get("default")
         value = None if subject is None else self.translate(subject)
         conditions = []
+        if len(node.args["ifs"]) > _MAX_CHAIN:
+            raise TranslationRefusal(f"CASE of {len(node.args['ifs']):,} branches; at most {_MAX_CHAIN:,} are computed")
         for branch in node.args["ifs"]:
             if value is None:
                 conditions.append(self._truth(branch.this))
@@ -376,6 +398,8 @@ class Translation:
     def _cast(self, node: Node) -> TypedExpression:
         dtype = _cast_type(node.args["to"])
         value = self.translate(node.this)
+        if self.source.dialect == "spark" and dtype.is_integer() and (value.is_float or value.is_decimal):
+            value = typed_value(value.expr.truncate(0), value.dtype, value)  # DuckDB rounds
         return type_casts.cast(value, dtype, self.scope.zone, is_strict=not isinstance(node, exp.TryCast))
 
     # ---- functions with a grammar of their own ----

@@ -205,7 +205,7 @@ def _text_parser(dtype: pl.DataType, zone: str) -> Callable[[pl.Expr], pl.Expr] 
     if isinstance(dtype, pl.Date):
         return lambda text: text.str.extract(r"^(\d+-\d+-\d+)(?:[ T].*)?$").str.to_date(_DAY_FORMAT, strict=False)
     if isinstance(dtype, pl.Time):
-        return lambda text: pl.coalesce(text.str.to_time(form, strict=False) for form in _CLOCK_FORMATS)
+        return _text_to_time
     if isinstance(dtype, pl.Datetime):
         return lambda text: _text_to_timestamp(text, dtype, zone)
     return None
@@ -218,6 +218,12 @@ def _text_to_integer(text: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     decimal = pl.when(~is_whole).then(text).cast(pl.Decimal(MAX_PRECISION, 10), strict=False)
     rounded = round_half_up(decimal, 0).cast(pl.Int128(), strict=False).cast(dtype, strict=False)
     return pl.coalesce(whole, rounded)
+
+
+def _text_to_time(text: pl.Expr) -> pl.Expr:
+    """Return times of day of texts; a day before it is left out, and alone is midnight."""
+    clock = text.str.replace(r"^\d+-\d+-\d+$", "00:00").str.replace(r"^\d+-\d+-\d+[ T]", "")
+    return pl.coalesce(clock.str.to_time(form, strict=False) for form in _CLOCK_FORMATS)
 
 
 def _text_to_timestamp(text: pl.Expr, dtype: pl.Datetime, zone: str) -> pl.Expr:

@@ -193,24 +193,32 @@ NOT_ROW_WISE_MESSAGE = "looks at more than one row"
 """The reason that `non_elementwise_reason` gives for an expression that needs other rows."""
 
 
-def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where") -> pl.Expr:
-    """Return a condition on the rows of a table, over its columns by name.
+def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where", dialect: str = "lakekit") -> pl.Expr:
+    """Return a condition on the rows of a table, over its columns by name; `dialect` is that of a text.
 
     Raises `SqlError`, `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for a value that is neither expression nor
     text.
     """
-    return parse_condition(where, polars_schema(ctx.schema.fields), ctx.name, argument)
+    return parse_condition(where, polars_schema(ctx.schema.fields), ctx.name, argument, dialect=dialect)
 
 
-def parse_condition(where: pl.Expr | str, schema: Schema, table: str, argument: str) -> pl.Expr:
+def parse_condition(
+    where: pl.Expr | str, schema: Schema, table: str, argument: str, *, dialect: str = "lakekit"
+) -> pl.Expr:
     """Return a condition over columns of a schema. Raises the errors of `condition`."""
     if not isinstance(where, str):
         return resolve_condition(check_expression(where, argument), schema, table, argument)
-    return translate_condition(where, schema, table, argument)
+    return translate_condition(where, schema, table, argument, dialect=dialect)
 
 
 def translate_condition(
-    text: str, schema: Schema, table: str, argument: str, *, missing: MissingColumn | None = None
+    text: str,
+    schema: Schema,
+    table: str,
+    argument: str,
+    *,
+    missing: MissingColumn | None = None,
+    dialect: str = "lakekit",
 ) -> pl.Expr:
     """Return the condition of an SQL text; `missing` makes the error about a name that is no column.
 
@@ -218,7 +226,7 @@ def translate_condition(
     """
     from lakekit.expressions import parser, translation  # noqa: PLC0415 - they import sqlglot
 
-    source = parser.SqlText(text, f"{argument}= for {table}")
+    source = parser.SqlText(text, f"{argument}= for {table}", dialect)
     expr = translation.translate_condition(source, _text_scope(schema, table, argument, missing))
     check_temporal_constants(expr, table, argument)
     return expr

@@ -25,19 +25,19 @@ import polars as pl
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions, types as spark_types
+from sqlglot import exp
 
 from lakekit.catalog import session as sessions
 from lakekit.catalog.catalog import GlobalTable
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.catalog.views import View
 from lakekit.errors import InvalidOption, NotFound, SchemaMismatch, TableNotFound, Unsupported
-from lakekit.expressions.parser import SqlText
+from lakekit.expressions.parser import SqlText, parse_statement
 from lakekit.format.polars_types import paimon_type
 from lakekit.options.redaction import excerpt
 from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
-from lakekit.sql import dispatch, expressions, session_statement
+from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult, parse_hint, single_column
-from lakekit.sql.expressions import exp
 from lakekit.sql.tokenizer import TokenStream, single_statement
 from lakekit.table.format_tables import FormatTable
 from lakekit.types import Field, parse, quote_identifier
@@ -77,7 +77,7 @@ def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
     Raises: `InvalidOption` for what is no query, and what Spark raises for it.
     """
     text, hints = _prepare(single_statement(text))
-    tree = statement.bind(expressions.parse_tree(text, "query", reads_texts=False))
+    tree = statement.bind(parse_statement(text, "query", dialect="spark"))
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
     rewritten = _StatementTables(spark, statement, text, hints)

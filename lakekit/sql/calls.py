@@ -25,13 +25,12 @@ import polars as pl
 import lakekit.ddl.schema_changes as changes
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import refs
 from lakekit.options.features import find
+from lakekit.read import user_expressions
 from lakekit.read.table_scan import context_of
 from lakekit.sql import dml
 from lakekit.sql.backend import StatementResult
-from lakekit.sql.expressions import StatementScope, StatementTableScope, expression, parse_tree
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.types import quote_identifier
 
@@ -277,18 +276,14 @@ def partitions_of(text: str) -> list[dict[str, str]]:
     return [item for item in partitions if item]
 
 
-def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr | None:
-    """Return the condition of rows in partitions that are named one by one, or by a condition."""
+def rows_of(table: Table, partitions: str | None, where: str | None, *, dialect: str = "lakekit") -> pl.Expr | None:
+    """Return the condition of rows in partitions that are named one by one, or by a condition in a dialect."""
     if partitions is not None and where is not None:
         raise InvalidOption(
             "partitions and where cannot be given at once: leave one out", key="partitions", value=partitions
         )
     if where is not None:
-        side = StatementTableScope(
-            names=(table.name.lower().rpartition(".")[2],),
-            columns=dict(polars_schema(context_of(table).schema.fields)),
-        )
-        return expression(parse_tree(where, "condition"), StatementScope(sides=(side,)))
+        return user_expressions.condition(where, context_of(table), dialect=dialect)
     if partitions is None:
         return None
     wanted = [{name: _unquote(value) for name, value in spec.items()} for spec in partitions_of(partitions)]
@@ -470,8 +465,10 @@ def _merge_into(
         f" AS {quote_identifier(target_alias)}" if target_alias else ""
     )
     source = ".".join(quote_identifier(part) for part in source_table.split("."))
-    text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
-    dml.merge(replace(call.statement, tokens=TokenStream.of(text, call.statement.tokens.dialect)))
+    text = f"MERGE INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
+    merge = TokenStream.of(text, call.statement.tokens.dialect, name="CALL sys.merge_into")
+    merge.expect("MERGE")
+    dml.merge(replace(call.statement, tokens=merge))
     return success_rows()
 
 

@@ -9,21 +9,23 @@ values are converted as Spark stores an expression in a column of another type.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from sqlglot import exp
 
 from lakekit.columns import col, struct_field
 from lakekit.dml import merge_plan
-from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
+from lakekit.errors import InvalidOption
+from lakekit.expressions.parser import SqlText, parse_statement, parse_text
+from lakekit.expressions.scope import Scope, TableScope
+from lakekit.expressions.translation import condition_of, start_of, value_of
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.table_scan import context_of
 from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX
-from lakekit.sql import expressions, numeric_promotion
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
-from lakekit.sql.expressions import StatementScope, StatementTableScope, exp
 from lakekit.table.format_tables import context_of_any_kind
 from lakekit.types import quote_identifier
 from lakekit.write.value_casting import instance
@@ -44,43 +46,17 @@ if TYPE_CHECKING:
     """A node of sqlglot's tree."""
 
 
-def build_assigned_value(node: Node, scope: StatementScope, dtype: pl.DataType) -> pl.Expr:
-    """Return the value of a tree for a column of a type, as Spark stores it.
-
-    A moment becomes of the column's kind, a DECIMAL is rounded half up, a number becomes text.
-    """
-    plain = (
-        node.this
-        if isinstance(node, exp.Cast)
-        and isinstance(node.this, exp.Literal)
-        and expressions.type_of(node) in ("DATE", "TIMESTAMP")
-        else None
-    )
-    if plain is not None and plain.is_string and isinstance(dtype, pl.Datetime):
-        return pl.lit(expressions.moment(str(plain.this), dtype, scope), dtype)
-    expr, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
-    if isinstance(dtype, pl.Decimal) and (isinstance(have, pl.Decimal) or have.is_integer()):
-        return expr.cast(
-            pl.Decimal(numeric_promotion.MAX_PRECISION, dtype.scale)
-        )  # digits before the point are looked at when it is written
-    if dtype.is_float() and isinstance(have, pl.Decimal):
-        return expr.cast(pl.Float64).cast(dtype)
-    return expr.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else expr
-
-
-def resolve_column_path(node: Node, target: StatementTableScope) -> tuple[str, Path]:
+def resolve_column_path(node: Node, target: TableScope) -> tuple[str, Path]:
     """Return the column that is named, and the path of the field within it. Raises `ColumnNotFound`."""
-    try:
-        return StatementScope(sides=(target,)).column(node), ()
-    except ColumnNotFound:
-        names = [part.name for part in node.parts]
-        own = next(
-            (count for count in (2, 1) if ".".join(names[:count]).lower() in target.names and len(names) > count), 0
-        )
-        path, dtype = _path(names[own:], pl.Struct(target.columns))
-        if dtype is None or len(path) < 2:
-            raise
-        return path[0], path[1:]
+    scope, parts = Scope(sides=(target,)), [part.name for part in node.parts]
+    found = scope.find(parts)
+    if found is not None:
+        return found, ()
+    own = next((count for count in (2, 1) if ".".join(parts[:count]).lower() in target.names and len(parts) > count), 0)
+    path, dtype = _path(parts[own:], pl.Struct(target.columns))
+    if dtype is None or len(path) < 2:
+        raise scope.not_found(parts)
+    return path[0], path[1:]
 
 
 def _path(names: Iterable[str], dtype: pl.DataType | None) -> tuple[Path, pl.DataType | None]:
@@ -170,56 +146,84 @@ def delete(statement: Statement) -> StatementResult:
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
         return commit_result(statement.backend.delete(table, "true"))
-    node = statement.bind(expressions.parse_tree(statement.tokens.remaining_text, "condition"))
-    return commit_result(statement.backend.delete(table, expressions.expression(node, _scope(statement, side))))
+    source = _masked(statement.tokens)
+    where = condition_of(source, statement.bind(parse_text(source)), _scope(statement, side))
+    return commit_result(statement.backend.delete(table, where))
 
 
 def update(statement: Statement) -> StatementResult:
     """Execute UPDATE by the backend's `update`."""
+    tokens = statement.tokens
+    start = _next_start(tokens)
     name, table = statement.target()
     side = _side(statement, name, table)
-    statement.tokens.expect("SET")
-    tree = statement.bind(expressions.parse_tree(f"UPDATE t SET {statement.tokens.remaining_text}", "UPDATE"))
-    _refuse_other_clauses(tree, "this", "expressions", "where")
-    scope, where = _scope(statement, side), tree.args.get("where")
-    values = _parse_assignments(tree.expressions, scope, side)
-    condition = "true" if where is None else expressions.expression(where.this, scope)
+    source = _masked(tokens, (tokens.first, "UPDATE"), (start, "t"))
+    tokens.expect("SET")
+    tree = statement.bind(_parse(source))
+    _refuse_other_clauses(source, tree, "this", "expressions", "where")
+    change = _Change(source, _scope(statement, side))
+    where = tree.args.get("where")
+    values = change.assignments(tree.expressions, side)
+    condition = "true" if where is None else condition_of(source, where.this, change.scope)
     return commit_result(statement.backend.update(table, values, where=condition))
 
 
 def merge(statement: Statement) -> StatementResult:
     """Execute MERGE INTO by the backend's `merge`."""
     tokens = statement.tokens
+    words = [(tokens.first, "MERGE"), (_next_start(tokens), "INTO")]
     tokens.expect("INTO")
+    words.append((_next_start(tokens), "t"))
     name, table = statement.target()
     target = _side(statement, name, table)
+    words.append((_next_start(tokens), "USING"))
     tokens.expect("USING")
+    words.append((_next_start(tokens), "s"))
     if tokens.is_next("("):
-        source, parts = statement.backend.query(statement, tokens.inside()), ["s"]
+        rows, parts = statement.backend.query(statement, tokens.inside()), ["s"]
     else:
         parts = tokens.names("the source of the merge")
-        source = statement.backend.query(statement, f"SELECT * FROM {'.'.join(map(quote_identifier, parts))}")
+        rows = statement.backend.query(statement, f"SELECT * FROM {'.'.join(map(quote_identifier, parts))}")
     alias = _alias(tokens)
     if alias is not None and tokens.is_next("("):
-        source = statement.backend.renamed(source, names(tokens))
+        rows = statement.backend.renamed(rows, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
-    columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
-    theirs = StatementTableScope(
+    columns = dict(polars_schema(statement.backend.fields(rows), timestamp_unit="us"))
+    theirs = TableScope(
         names=called if alias is None else (alias.lower(),), columns=columns, prefix=MERGE_SOURCE_PREFIX
     )
+    source = _masked(tokens, *words)
     tokens.expect("ON")
-    if tokens.next is None:
-        raise tokens.wrong("a condition")
-    tree = statement.bind(expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE"))
-    _refuse_other_clauses(tree, "this", "using", "on", "whens")
-    scope = _scope(statement, target, theirs)
-    clauses = [_clause(node, scope) for node in tree.args["whens"].expressions]
-    return commit_result(
-        statement.backend.merge(table, source, *clauses, on=expressions.expression(tree.args["on"], scope))
-    )
+    tree = statement.bind(_parse(source))
+    _refuse_other_clauses(source, tree, "this", "using", "on", "whens")
+    change = _Change(source, _scope(statement, target, theirs))
+    clauses = [change.clause(node) for node in tree.args["whens"].expressions]
+    matches = condition_of(source, tree.args["on"], change.scope)
+    return commit_result(statement.backend.merge(table, rows, *clauses, on=matches))
 
 
-def _scope(statement: Statement, *sides: StatementTableScope) -> StatementScope:
+def _next_start(tokens: TokenStream) -> int:
+    """Return where the next token begins in the text."""
+    return len(tokens.text) if tokens.next is None else tokens.next.start
+
+
+def _masked(tokens: TokenStream, *words: tuple[int, str]) -> SqlText:
+    """Return what comes, in its place in the text, with blanks before it but for some words at their offsets.
+
+    So errors have the lines and columns of the caller's text. A word is as long at most as what it stands for.
+    """
+    start = _next_start(tokens)
+    signs = [sign if sign == "\n" else " " for sign in tokens.text[:start]]
+    for at, word in words:
+        signs[at : at + len(word)] = word
+    return SqlText("".join(signs) + tokens.remaining_text, tokens.source.name, tokens.dialect)
+
+
+def _parse(source: SqlText) -> Node:
+    return parse_statement(source.text, source.name, dialect=source.dialect)
+
+
+def _scope(statement: Statement, *sides: TableScope) -> Scope:
     """Return what names mean; the backend computes what names no column, each query once."""
     answers: dict[str, pl.Series] = {}
 
@@ -228,76 +232,76 @@ def _scope(statement: Statement, *sides: StatementTableScope) -> StatementScope:
             answers[text] = statement.backend.values(statement, text, _MOST_VALUES)
         return answers[text]
 
-    return StatementScope(sides=sides, zone=statement.zone, run_query=ask)
+    return Scope(sides=sides, zone=statement.zone, run_query=ask)
 
 
-def _clause(node: Node, both: StatementScope) -> Clause:
-    """Return the clause of one WHEN of a MERGE."""
-    _refuse_other_clauses(node, "matched", "source", "condition", "then")
-    target, theirs = both.sides
-    is_matched, by_source = bool(node.args.get("matched")), bool(node.args.get("source"))
-    sides = both.sides if is_matched else (target,) if by_source else (theirs,)
-    scope = replace(both, sides=sides)
-    condition = node.args.get("condition")
-    where = None if condition is None else expressions.expression(condition, scope)
-    then = node.args["then"]
-    if not is_matched and not by_source:
-        _refuse_other_clauses(then, "this", "expression")
-        return merge_plan.when_not_matched(insert=_parse_insert_action(then, scope, target), where=where)
-    make: Callable[..., Clause] = merge_plan.when_matched if is_matched else merge_plan.when_not_matched_by_source
-    if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
-        return make(delete=True, where=where)
-    if isinstance(then, exp.Update):
-        _refuse_other_clauses(then, "expressions")
-        is_all = len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star)
-        return make(update="all" if is_all else _parse_assignments(then.expressions, scope, target), where=where)
-    raise expressions.unsupported_node(then)
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The text of an UPDATE or a MERGE, and the meaning of names in it."""
+
+    source: SqlText
+    scope: Scope
+
+    def clause(self, node: Node) -> Clause:
+        """Return the clause of one WHEN of a MERGE."""
+        _refuse_other_clauses(self.source, node, "matched", "source", "condition", "then")
+        target, theirs = self.scope.sides
+        is_matched, by_source = bool(node.args.get("matched")), bool(node.args.get("source"))
+        sides = self.scope.sides if is_matched else (target,) if by_source else (theirs,)
+        own = _Change(self.source, replace(self.scope, sides=sides))
+        condition = node.args.get("condition")
+        where = None if condition is None else condition_of(self.source, condition, own.scope)
+        then = node.args["then"]
+        if not is_matched and not by_source:
+            _refuse_other_clauses(self.source, then, "this", "expression")
+            return merge_plan.when_not_matched(insert=own.insert_action(then, target), where=where)
+        make: Callable[..., Clause] = merge_plan.when_matched if is_matched else merge_plan.when_not_matched_by_source
+        if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
+            return make(delete=True, where=where)
+        if isinstance(then, exp.Update):
+            _refuse_other_clauses(self.source, then, "expressions")
+            is_all = len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star)
+            return make(update="all" if is_all else own.assignments(then.expressions, target), where=where)
+        raise self.source.error(start_of(node), "WHEN … THEN takes UPDATE SET, DELETE or INSERT")
+
+    def insert_action(self, then: Node, target: TableScope) -> Any:
+        """Return the values of an INSERT by column; "all" for a star."""
+        if isinstance(then.this, exp.Star):
+            return "all"
+        if (
+            not isinstance(then.this, exp.Tuple)
+            or not isinstance(then.expression, exp.Tuple)
+            or len(then.this.expressions) != len(then.expression.expressions)
+        ):
+            raise self.source.error(start_of(then), "write INSERT *, or INSERT (columns) VALUES (as many values)")
+        pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
+        own = Scope(sides=(target,))
+        columns = [(own.column([part.name for part in name.parts]), value) for name, value in pairs]
+        return {name: value_of(self.source, value, self.scope, target.columns[name]) for name, value in columns}
+
+    def assignments(self, pairs: Sequence[Node], target: TableScope) -> Mapping[str, pl.Expr]:
+        """Return the new value of each column, with new fields where fields of it are named."""
+        if not pairs:
+            raise InvalidOption("SET gives a new value to no column; write SET v = v + 1", key="sql", value="SET")
+        by_column: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
+        for pair in pairs:
+            if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
+                raise self.source.error(start_of(pair), "SET takes new values of columns, such as v = v + 1")
+            name, path = resolve_column_path(pair.this, target)
+            values = by_column.setdefault(name, {})
+            if any(path[: len(other)] == other or other[: len(path)] == path for other in values):
+                raise InvalidOption(f"{'.'.join((name, *path))} gets two new values", key="sql", value=name)
+            dtype = field_type(target.columns[name], path)
+            values[path] = value_of(self.source, pair.expression, self.scope, dtype)
+        return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}
 
 
-def _parse_insert_action(then: Node, scope: StatementScope, target: StatementTableScope) -> Any:
-    if isinstance(then.this, exp.Star):
-        return "all"
-    if (
-        not isinstance(then.this, exp.Tuple)
-        or not isinstance(then.expression, exp.Tuple)
-        or len(then.this.expressions) != len(then.expression.expressions)
-    ):
-        raise InvalidOption(
-            f"{then.sql('spark')}: write INSERT *, or INSERT (columns) VALUES (as many values)", key="sql"
-        )
-    pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
-    named = [(_target(name, target), value) for name, value in pairs]
-    return {name: build_assigned_value(value, scope, target.columns[name]) for name, value in named}
-
-
-def _parse_assignments(
-    pairs: Sequence[Node], scope: StatementScope, target: StatementTableScope
-) -> Mapping[str, pl.Expr]:
-    """Return the new value of each column, with new fields where fields of it are named."""
-    if not pairs:
-        raise InvalidOption("SET gives a new value to no column; write SET v = v + 1", key="sql", value="SET")
-    by_column: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
-    for pair in pairs:
-        if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
-            raise InvalidOption(f"{pair.sql('spark')} is no new value of a column, such as v = v + 1", key="sql")
-        name, path = resolve_column_path(pair.this, target)
-        values = by_column.setdefault(name, {})
-        if any(path[: len(other)] == other or other[: len(path)] == path for other in values):
-            raise InvalidOption(f"{'.'.join((name, *path))} gets two new values", key="sql", value=name)
-        values[path] = build_assigned_value(pair.expression, scope, field_type(target.columns[name], path))
-    return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}
-
-
-def _target(node: Node, target: StatementTableScope) -> str:
-    return StatementScope(sides=(target,)).column(node)
-
-
-def _side(statement: Statement, name: str, table: Table) -> StatementTableScope:
+def _side(statement: Statement, name: str, table: Table) -> TableScope:
     """Return the target of a statement, under its alias if it has one."""
     alias = _alias(statement.tokens)
     own = context_of(table).schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
-    return StatementTableScope(names=called, columns=dict(polars_schema(own.fields)))
+    return TableScope(names=called, columns=dict(polars_schema(own.fields)))
 
 
 def _alias(tokens: TokenStream) -> str | None:
@@ -306,13 +310,11 @@ def _alias(tokens: TokenStream) -> str | None:
     return None if tokens.next is None or tokens.next.text.upper() in _NOT_ALIASES else tokens.name("an alias")
 
 
-def _refuse_other_clauses(node: Node, *names: str) -> None:
-    """Raise `Unsupported` where a statement has clauses that are not supported."""
+def _refuse_other_clauses(source: SqlText, node: Node, *names: str) -> None:
+    """Raise `SqlError` where a statement has clauses that are not supported."""
     more = [name for name, value in node.args.items() if value and name not in names]
     if more:
-        raise Unsupported(
-            f"{more[0].strip('_').upper()} of {node.sql('spark')} is not done; say it without", feature="catalog.sql"
-        )
+        raise source.error(start_of(node), f"{more[0].strip('_').upper()} is not supported here; leave it out")
 
 
 def schema_of(table: Table) -> TableSchema:

@@ -63,7 +63,7 @@ def _find(tokens: TokenStream, word: str, start: int) -> int | None:
     """Return the index of a word outside of parentheses, from `start` on."""
     ahead = tokens.fork(start - tokens.position)
     while ahead.next is not None:
-        if ahead.is_next(word):
+        if ahead.is_next(word) and not (word == "FROM" and ahead.before.upper() == "DISTINCT"):
             return ahead.position
         if ahead.is_next("("):
             ahead.inside()

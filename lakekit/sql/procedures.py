@@ -70,7 +70,7 @@ def _compact(
         )
     if (order_strategy or "none") == "none" and order_by is not None:
         raise InvalidOption("order_by needs an order_strategy: 'order', 'zorder' or 'hilbert'", key="order_strategy")
-    condition = rows_of(target, partitions, where)
+    condition = rows_of(target, partitions, where, dialect=call.statement.tokens.dialect)
     full = compact_strategy != "minor"
     if (order_strategy or "none") == "none":
         if partition_idle_time is not None:
@@ -130,7 +130,7 @@ def _rescale(
     target = call.table(table)
     target.rescale(
         context_of(target).options.bucket if bucket_num is None else bucket_num,
-        where=rows_of(target, partitions, where),
+        where=rows_of(target, partitions, where, dialect=call.statement.tokens.dialect),
     )
     return success_rows()
 
@@ -150,7 +150,7 @@ def _refresh_object_table(call: Call, *, table: str) -> Sequence[Row]:
 def _rewrite_file_index(call: Call, *, table: str, where: str | None) -> Sequence[Row]:
     target = call.table(table)
     before = _index_state(target)
-    call.backend.rewrite_file_index(target, where=rows_of(target, None, where))
+    call.backend.rewrite_file_index(target, where=rows_of(target, None, where, dialect=call.statement.tokens.dialect))
     new = _index_state(target) - before
     return [(len({partition for partition, *_ in new}), len(new))]
 

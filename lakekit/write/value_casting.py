@@ -28,6 +28,8 @@ import pyarrow as pa
 
 from lakekit.columns import series_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
+from lakekit.expressions.type_casts import to_decimal
+from lakekit.expressions.typed_expression import typed_value
 from lakekit.format import polars_types
 from lakekit.format.polars_types import entries_type, polars_type
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
@@ -465,7 +467,12 @@ def _cast_strictly(values: pl.Series, target: DataType, dtype: pl.DataType, loca
     if isinstance(values.dtype, pl.Datetime) and isinstance(dtype, pl.Datetime):
         return _convert_time_unit(values, dtype, location, cast=True)
     try:
-        casted = values.cast(dtype, strict=False)
+        if isinstance(dtype, pl.Decimal) and (values.dtype.is_decimal() or values.dtype.is_float()):
+            number = typed_value(pl.col(""), values.dtype)  # half up, as CAST of SQL: Polars rounds half to even
+            rounded = to_decimal(number, dtype, is_strict=False)
+            casted = values.to_frame("").select(rounded.alias("")).to_series().alias(values.name)
+        else:
+            casted = values.cast(dtype, strict=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise location.bad_type(values.dtype, target, castable=False) from None
     return _check_cast(casted, values, target, location)

@@ -98,6 +98,36 @@ def test_a_decimal_is_rounded_half_up(tmp_path):
     assert table.aggregate(pl.len(), where="CAST(d + 0.005 AS DECIMAL(10, 2)) = 1.02").item() == 1
 
 
+@pytest.mark.parametrize("kind", [pl.Float64, pl.Decimal(10, 4)])
+def test_a_cast_of_a_decimal_rounds_half_up(tmp_path, kind):
+    """B8: Polars' own cast is half to even, and 0.125 was 0.12."""
+    table = lk.create(tmp_path / "t", {"k": "INT", "d": "DECIMAL(10, 2)"})
+    values = [Decimal("0.125"), Decimal("-0.125"), Decimal("1.375"), Decimal("0.135"), None]
+    table.append(pl.DataFrame({"k": range(5), "d": pl.Series(values, dtype=pl.Decimal(10, 4)).cast(kind)}).with_columns(pl.col("k").cast(pl.Int32)), cast=True)
+    assert [row["d"] for row in rows(table)][:3] == [Decimal("0.13"), Decimal("-0.13"), Decimal("1.38")]
+    with pytest.raises(lk.ValueOutOfRange):
+        table.append(pl.DataFrame({"k": [1], "d": [1e9]}), cast=True)
+
+
+def test_statements_compute_as_conditions_do(tmp_path):
+    """B8, B9, B20 and C2 in cat.sql: one table of functions for a text and for a statement."""
+    cat = lk.connect(tmp_path)
+    cat.create_database("s")
+    t = cat.create_table("s.t", {"k": "INT", "d": "DECIMAL(10, 2)", "f": "FLOAT", "b": "BIGINT", "Shop": "STRING"})
+    t.append(pl.DataFrame([(1, Decimal("1.25"), 0.1, 2**63 - 1, "a")], schema=t.schema.to_polars(), orient="row"))
+    cat.sql("UPDATE s.t SET d = d * 0.5, f = f + 1 WHERE \"Shop\" = 'a' AND f = 0.1")
+    assert t.scan().select("d", pl.col("f").round(5)).collect().row(0) == (Decimal("0.63"), pytest.approx(1.1, rel=1e-6))
+    cat.sql("MERGE INTO s.t USING (SELECT 1 AS k, 1.005 AS n) AS s ON t.k = s.k WHEN MATCHED THEN UPDATE SET d = s.n, f = f / 3")
+    assert t.scan().collect()["d"].to_list() == [Decimal("1.01")]
+    with pytest.raises(lk.ValueOutOfRange):
+        cat.sql("UPDATE s.t SET b = b + 1 WHERE k = 1")
+    for where in ("b - 100 <= 7", "abs(b) < 0", "b + b < b"):
+        cat.sql(f"DELETE FROM s.t WHERE {where}")
+    assert t.scan().collect().height == 1
+    cat.sql('DELETE FROM s.t WHERE k IS DISTINCT FROM 2 AND NOT (f IS UNKNOWN) AND length("Shop") - 3 < 0')
+    assert t.scan().collect().height == 0
+
+
 def test_a_float_stays_one(tmp_path):
     """B9: the sum was a DOUBLE, which no FLOAT holds."""
     table = table_of(tmp_path, {"k": "INT", "f": "FLOAT"}, [(1, 0.1)])
@@ -164,7 +194,18 @@ def test_a_long_chain_is_no_deep_one(tmp_path):
     table = table_of(tmp_path, {"k": "INT"}, [(number,) for number in range(10)])
     assert table.aggregate(pl.len(), where=" OR ".join(f"k = {number}" for number in range(3, 5003))).item() == 7
     assert table.aggregate(pl.len(), where=" AND ".join(f"k <> {number}" for number in range(3, 5003))).item() == 3
-    assert table.aggregate(pl.len(), where=" + ".join(["k"] * 500) + " = 1500").item() == 1
+    assert table.aggregate(pl.len(), where=" + ".join(["k"] * 5000) + " = 15000").item() == 1
+    with pytest.raises(SqlError, match="operators in one chain"):
+        table.delete(" * ".join(["k"] * 5000) + " = 1")
+
+
+def test_a_quotient_is_the_nearest_number(tmp_path):
+    """Polars multiplies by the reciprocal of a scalar divisor: 3 / 10 was 0.30000000000000004."""
+    table = table_of(tmp_path, {"k": "INT", "x": "DOUBLE"}, [(number, float(number)) for number in range(1000)])
+    for divisor in (3, 7, 10, 49):
+        wanted = [number for number in range(1000) if number / divisor == number * 7 / divisor / 7]
+        assert table.aggregate(pl.len(), where=f"k / {divisor} = k * 7 / {divisor} / 7").item() == len(wanted)
+    assert table.aggregate(pl.len(), where="k / 10 = 0.3 AND x / 10 = 0.3 AND round(x / 7, 2) = 0.43").item() == 1
 
 
 def test_times_meet_texts_that_are_times(tmp_path):
