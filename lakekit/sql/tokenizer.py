@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exp
 
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
-from lakekit.types import quote_identifier, text_literal
+from lakekit.types import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -145,20 +145,6 @@ class TokenStream:
     def remaining_text(self) -> str:
         """All that comes, as it stands in the statement, hints and remarks at its end among it."""
         return "" if self.next is None else self.text[self.next.start : self.stop].rstrip()
-
-    @property
-    def texts(self) -> list[Token]:
-        """All texts of the statement."""
-        return [token for token in self._tokens if token.kind == "text"]
-
-    @property
-    def escaped(self) -> str:
-        """The statement with each text as Spark wrote it before version 4: a backslash before quotes and itself."""
-        pieces, at = [], self.first
-        for token in self.texts:
-            pieces += [self.text[at : token.start], text_literal(token.value, "spark")]
-            at = token.end
-        return "".join([*pieces, self.text[at : self.stop]]).strip()
 
     def slice(self, start: int, stop: int) -> str:
         """Return the text from one token to before another, with the hints and remarks between and behind them."""
