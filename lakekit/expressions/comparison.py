@@ -61,6 +61,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "IS NOT DISTINCT FROM": pl.Expr.eq_missing,
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MAX_NUMBER_CHARS = 1000
 _EXACT_FLOAT = 1 << 53
 """Below it a whole number and a DOUBLE are compared as they are written."""
 
@@ -368,6 +369,8 @@ def _is_in(value: TypedExpression, literals: Sequence[Any]) -> pl.Expr:
 
 def text_number(text: str) -> TypedExpression:
     """Return a written number as a literal: with a point DECIMAL, with an exponent DOUBLE."""
+    if len(text) > _MAX_NUMBER_CHARS:
+        raise mismatch(f"a number of {len(text):,} characters is beyond every type")
     if text.isdecimal():
         return literal_of(int(text))
     return literal_of(float(text)) if "e" in text.lower() else decimal_literal(Decimal(text))

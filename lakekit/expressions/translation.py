@@ -13,7 +13,7 @@ names no column, as a subquery of a statement, the backend computes once, before
 from __future__ import annotations
 
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 from sqlglot import exp
@@ -21,11 +21,11 @@ from sqlglot import exp
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
+from lakekit.expressions.cast_type import cast_type
 from lakekit.expressions.comparison import compare, compare_with_list, fold, text_number, unify
 from lakekit.expressions.numeric_promotion import compute_arithmetic, negate
 from lakekit.expressions.parser import parse_text
 from lakekit.expressions.typed_expression import (
-    MAX_PRECISION,
     TranslationRefusal,
     TypedExpression,
     boolean_literal,
@@ -48,29 +48,15 @@ _CHAINS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, e
 """Operators whose left side may be a long chain of the same."""
 _MAX_CHAIN = 500
 """As many operators, or branches of CASE, lie one within another: Polars takes quadratic time, and then the stack."""
+_MAX_GROWTH = 1_000_000
+_MAX_CONJUNCTS = 100
 _IGNORED_ARGS = frozenset(
     {"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested", "ignore_nulls", "single_replace"}
     | {"null_if_pos_overflow"}
 )
 """What sqlglot notes of a node that says nothing about its meaning here."""
-_TYPES: Mapping[str, pl.DataType] = {
-    **dict.fromkeys(("BOOLEAN",), pl.Boolean()),
-    "TINYINT": pl.Int8(),
-    "SMALLINT": pl.Int16(),
-    "INT": pl.Int32(),
-    "BIGINT": pl.Int64(),
-    "INT128": pl.Int128(),
-    "FLOAT": pl.Float32(),
-    "DOUBLE": pl.Float64(),
-    "DATE": pl.Date(),
-    "TIME": pl.Time(),
-    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), pl.String()),
-    **dict.fromkeys(("VARBINARY", "BINARY", "BLOB"), pl.Binary()),
-}
 _UNARY = frozenset({"this"})
 _BINARY = frozenset({"this", "expression"})
-_TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPNTZ", "DATETIME")
-_ZONED_TYPES = ("TIMESTAMPTZ", "TIMESTAMPLTZ")
 
 
 def translate_condition(source: SqlText, scope: Scope) -> pl.Expr:
@@ -132,6 +118,7 @@ class Translation:
 
     def __init__(self, source: SqlText, scope: Scope) -> None:
         self.source, self.scope = source, scope
+        self.growth = 1  # how much longer than a row's text all repeats together may make one
 
     def run(self, node: Node) -> TypedExpression:
         """Return the typed expression of a tree. Raises `SqlError`, `SchemaMismatch`, `ColumnNotFound`."""
@@ -212,13 +199,11 @@ class Translation:
         """Return a chain of AND, or of OR, as a balanced tree: 5,000 conditions are 13 deep."""
         kind = type(node)
         conditions = [self._truth(part) for part in _flat(node, kind)]
-        combine = and_ if kind is exp.And else or_
-        sources = list(conditions)
         exprs = [condition.expr for condition in conditions]
-        while len(exprs) > 1:
-            pairs = (exprs[at : at + 2] for at in range(0, len(exprs), 2))
-            exprs = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
-        return typed_value(exprs[0], pl.Boolean(), *sources)
+        if kind is exp.And and len(exprs) > _MAX_CONJUNCTS:  # Polars parts them, in cubic time
+            others = ~_balanced([~expr for expr in exprs[_MAX_CONJUNCTS:]], or_)
+            exprs = [*exprs[:_MAX_CONJUNCTS], others]
+        return typed_value(_balanced(exprs, and_ if kind is exp.And else or_), pl.Boolean(), *conditions)
 
     def _truth(self, node: Node) -> TypedExpression:
         """Return a condition. Raises for what is neither true nor false."""
@@ -246,7 +231,18 @@ class Translation:
             arguments = list(_arguments(node, () if function is None else function.parts))
         if function is None or not function.names[0]:
             raise _unknown(node)
-        return function.apply([self.translate(argument) for argument in arguments], self.scope.zone)
+        values = [self.translate(argument) for argument in arguments]
+        self._grow(function.names[0], values)
+        return function.apply(values, self.scope.zone)
+
+    def _grow(self, name: str, values: Sequence[TypedExpression]) -> None:
+        """Raise where functions that make texts longer, one in another, may take all memory."""
+        if name == "repeat" and isinstance(values[-1].literal, int):
+            self.growth *= max(values[-1].literal, 1)
+        elif name in ("replace", "regexp_replace") and len(values) > 2 and isinstance(values[2].literal, str):
+            self.growth *= max(len(values[2].literal), 1)
+        if self.growth > _MAX_GROWTH:
+            raise TranslationRefusal(f"{name}() would make texts more than {_MAX_GROWTH:,} times as long")
 
     def _text(self, node: Node) -> str:
         """Return a tree as a text for the backend, in the statement's dialect."""
@@ -396,7 +392,7 @@ class Translation:
         return typed_value(result, dtype, *conditions, *results)
 
     def _cast(self, node: Node) -> TypedExpression:
-        dtype = _cast_type(node.args["to"])
+        dtype = cast_type(node.args["to"])
         value = self.translate(node.this)
         if self.source.dialect == "spark" and dtype.is_integer() and (value.is_float or value.is_decimal):
             value = typed_value(value.expr.truncate(0), value.dtype, value)  # DuckDB rounds
@@ -546,6 +542,15 @@ def _flat(node: Node, kind: Any) -> Iterator[Node]:
             yield part
 
 
+def _balanced(exprs: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
+    """Return conditions joined in pairs."""
+    joined = list(exprs)
+    while len(joined) > 1:
+        pairs = (joined[at : at + 2] for at in range(0, len(joined), 2))
+        joined = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
+    return joined[0]
+
+
 def _arguments(node: Node, parts: Sequence[str]) -> Iterator[Node]:
     for part in parts:
         value = node.args.get(part)
@@ -584,21 +589,3 @@ def _unknown(node: Node) -> TranslationRefusal:
     near = functions.nearest(str(node.this)) if isinstance(node, exp.Anonymous) else None
     hint = f": did you mean {near}()?" if near else ""
     return TranslationRefusal(f"{_called(node)} is not computed here{hint}")
-
-
-def _cast_type(to: Node) -> pl.DataType:
-    """Return the type that a CAST names. Raises `TranslationRefusal` for one that is not supported."""
-    name = str(getattr(to.this, "name", to.this))
-    sizes = [int(str(size.this.this)) for size in to.expressions if isinstance(size, exp.DataTypeParam)]
-    if name == "DECIMAL":
-        digits, scale = (*sizes, *(18, 0 if sizes else 3)[len(sizes) :])
-        if not 0 <= scale <= digits <= MAX_PRECISION or digits < 1:
-            raise TranslationRefusal(f"DECIMAL({digits}, {scale}) has 1 to 38 digits, and not more after the point")
-        return pl.Decimal(digits, scale)
-    if name in _TIMESTAMP_TYPES or name in _ZONED_TYPES:
-        precision = sizes[0] if sizes else 6
-        unit: Literal["ms", "us", "ns"] = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
-        return pl.Datetime(unit, "UTC" if name in _ZONED_TYPES else None)
-    if name not in _TYPES:
-        raise TranslationRefusal(f"CAST to {to.sql(dialect='duckdb')} is not supported")
-    return _TYPES[name]

@@ -187,6 +187,8 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 MERGE_SOURCE_PREFIX = f"{internal('source')}."
 """The prefix of a merge's source columns, which lets one frame hold the columns of both sides."""
 _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
+_UNFIT_VALUE = re.compile(r'(?:"not castable: |conversion from `i128` to `i\d+` failed[^\[]*\[)([^"\],]{0,60})')
+"""What Polars says where `expressions.type_casts` made a cast fail, or a whole number is beyond a type."""
 _MAX_QUOTED = 1000
 """How much of the expressions an error about a panic shows."""
 NOT_ROW_WISE_MESSAGE = "looks at more than one row"
@@ -461,6 +463,10 @@ def translate_compute_errors(table: str, subject: str = "the change") -> Iterato
     except LakekitError:
         raise
     except pl.exceptions.PolarsError as wrong:
+        if (value := _UNFIT_VALUE.search(str(wrong))) is not None:  # of a CAST of SQL, or a product beyond 128 bits
+            raise ValueOutOfRange(
+                f"{subject} of {table}: {value[1]} does not fit the type that it is cast to"
+            ) from None
         raise SchemaMismatch(
             f"Polars could not compute {subject} of {table}: {str(wrong).replace(MERGE_SOURCE_PREFIX, 's.')}"
         ) from None

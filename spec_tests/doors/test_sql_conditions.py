@@ -199,6 +199,29 @@ def test_a_long_chain_is_no_deep_one(tmp_path):
         table.delete(" * ".join(["k"] * 5000) + " = 1")
 
 
+def test_long_chains_keep_their_three_values(tmp_path):
+    table = table_of(tmp_path, {"k": "INT"}, [(1,), (None,), (3000,)])
+    text = " AND ".join(f"k <> {number}" for number in range(2000, 4000))
+    assert [table.aggregate(pl.len(), where=where).item() for where in (text, f"NOT ({text})", f"({text}) IS NULL")] == [1, 1, 1]
+
+
+def test_what_would_take_all_memory_is_refused(tmp_path):
+    table = table_of(tmp_path, {"k": "INT", "s": "STRING"}, [(1, "a")])
+    texts = ("repeat(repeat(s, 2000), 2000) = 'a'", f"replace(repeat(s, 2000), 'a', '{'x' * 1000}') = 'a'", "k = " + "9" * 5000, "lpad(s, 2000000000, 'x') = s")
+    for where in texts:
+        with pytest.raises((SqlError, lk.SchemaMismatch)):
+            table.delete(where)
+    assert table.aggregate(pl.len(), where="length(repeat(s, 1000)) = 1000").item() == 1
+
+
+@pytest.mark.parametrize("where", ["CAST(s AS INT) = 1", "CAST(s AS DATE) = '2024-01-01'", "CAST(b * b * b AS DOUBLE) > 1", "CAST(s AS BOOLEAN)"])
+def test_a_value_that_does_not_fit_is_named(tmp_path, where):
+    table = table_of(tmp_path, {"s": "STRING", "b": "BIGINT"}, [("x", 2**62)])
+    with pytest.raises(lk.ValueOutOfRange, match="does not fit"):
+        table.aggregate(pl.len(), where=where)
+    assert table.aggregate(pl.len(), where=where.replace("CAST(s", "TRY_CAST(s").replace("b * b * b", "b * b")).item() in (0, 1)
+
+
 def test_a_quotient_is_the_nearest_number(tmp_path):
     """Polars multiplies by the reciprocal of a scalar divisor: 3 / 10 was 0.30000000000000004."""
     table = table_of(tmp_path, {"k": "INT", "x": "DOUBLE"}, [(number, float(number)) for number in range(1000)])

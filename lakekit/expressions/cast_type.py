@@ -1,0 +1,54 @@
+"""The types that a CAST names, as those of Polars.
+
+DECIMAL(10, 2)   Decimal(10, 2)      TIMESTAMP(3)   Datetime("ms")      TIMESTAMP_LTZ   Datetime("us", "UTC")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+from sqlglot import exp
+
+from lakekit.expressions.typed_expression import MAX_PRECISION, TranslationRefusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_TYPES: Mapping[str, pl.DataType] = {
+    **dict.fromkeys(("BOOLEAN",), pl.Boolean()),
+    "TINYINT": pl.Int8(),
+    "SMALLINT": pl.Int16(),
+    "INT": pl.Int32(),
+    "BIGINT": pl.Int64(),
+    "INT128": pl.Int128(),
+    "FLOAT": pl.Float32(),
+    "DOUBLE": pl.Float64(),
+    "DATE": pl.Date(),
+    "TIME": pl.Time(),
+    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), pl.String()),
+    **dict.fromkeys(("VARBINARY", "BINARY", "BLOB"), pl.Binary()),
+}
+_TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPNTZ", "DATETIME")
+_ZONED_TYPES = ("TIMESTAMPTZ", "TIMESTAMPLTZ")
+
+
+def cast_type(to: Node) -> pl.DataType:
+    """Return the type that a CAST names. Raises `TranslationRefusal` for one that is not supported."""
+    name = str(getattr(to.this, "name", to.this))
+    sizes = [int(str(size.this.this)) for size in to.expressions if isinstance(size, exp.DataTypeParam)]
+    if name == "DECIMAL":
+        digits, scale = (*sizes, *(18, 0 if sizes else 3)[len(sizes) :])
+        if not 0 <= scale <= digits <= MAX_PRECISION or digits < 1:
+            raise TranslationRefusal(f"DECIMAL({digits}, {scale}) has 1 to 38 digits, and not more after the point")
+        return pl.Decimal(digits, scale)
+    if name in _TIMESTAMP_TYPES or name in _ZONED_TYPES:
+        precision = sizes[0] if sizes else 6
+        unit: Literal["ms", "us", "ns"] = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+        return pl.Datetime(unit, "UTC" if name in _ZONED_TYPES else None)
+    if name not in _TYPES:
+        raise TranslationRefusal(f"CAST to {to.sql(dialect='duckdb')} is not supported")
+    return _TYPES[name]
