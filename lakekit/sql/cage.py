@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from lakekit.expressions.parser import SqlText
 
 _DEFAULT_MEMORY = "60%"
+_MAX_SPILL = "32 GB"
+"""How much of a disk a process's queries may fill with what does not fit into memory."""
 _BEAT_SECONDS = 0.1
 """How often a query that computes looks whether it is still wanted, and still has time."""
 _CLOSED = {
@@ -89,6 +91,7 @@ def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - 
     database = duckdb.connect(":memory:", config={**_CLOSED, "threads": core_count()})
     database.execute(f"SET memory_limit = '{memory}'")
     database.execute(f"SET temp_directory = '{runtime.scratch_folder().replace(chr(39), chr(39) * 2)}'")
+    database.execute(f"SET max_temp_directory_size = '{_MAX_SPILL}'")
     database.execute("SET TimeZone = 'UTC'")
     database.execute("SET enable_progress_bar = false")
     database.execute("SET produce_arrow_string_view = true")
