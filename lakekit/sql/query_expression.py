@@ -21,6 +21,8 @@ from lakekit.sql.backend import parse_properties
 from lakekit.sql.tokenizer import TokenStream
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lakekit.errors import SqlError
     from lakekit.expressions.parser import SqlText
 
@@ -55,17 +57,23 @@ def _named(output: Node, source: SqlText) -> Node:
     return exp.alias_(output, text, quoted=True, copy=False)
 
 
-def expand_fields(node: Node) -> None:
-    """Make the fields of ROWs columns where UNNEST(…) AS s(a, b) names several."""
+def expand_fields(node: Node, maps: Collection[str]) -> None:
+    """Make the fields of ROWs columns where UNNEST(…) AS s(a, b) names several; keys and values of a MAP among `maps`.
+
+    Changes the tree.
+    """
     alias = node.args.get("alias")
     if alias is None or len(alias.args.get("columns") or ()) < 2 or node.args.get("offset"):
         return
     if not isinstance(node.parent, (exp.From, exp.Join)) or len(node.expressions) != 1:
         return
+    rows = node.expressions[0]
     call = exp.Anonymous(
         this="unnest",
         expressions=[
-            node.expressions[0],
+            exp.Anonymous(this="map_entries", expressions=[rows])
+            if isinstance(rows, exp.Column) and rows.name.lower() in maps
+            else rows,
             exp.PropertyEQ(this=exp.to_identifier("max_depth"), expression=exp.Literal.number(2)),
         ],
     )

@@ -60,7 +60,7 @@ class QueryScan:
         rows = self.rows()
         schema = rows.collect_schema()
         _check_names(self.name, schema.names())
-        fields = {field.name: field for field in self._fields()}
+        fields = {field.name: field for field in self.fields()}
         types = {name: _duckdb_dtype(fields[name].type, dtype) for name, dtype in schema.items() if name in fields}
         rows = cast_columns(rows, {name: dtype for name, dtype in types.items() if dtype != schema[name]})
         return rows if self.limit is None else rows.head(self.limit)
@@ -99,7 +99,7 @@ class QueryScan:
             raise
         return frame.rechunk() if frame.height < _MIN_CHUNK_ROWS * frame.n_chunks() else frame
 
-    def _fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[Field, ...]:
         """Return the columns of the table, where it has a schema of Paimon's."""
         schema = getattr(self.table, "schema", None)
         return getattr(schema, "fields", ()) or ()

@@ -117,8 +117,9 @@ class QueryTree:
         refuse_other_hints(tree, source)
         for column in columns:
             _shorten(column, named)
+        maps = self._map_columns() if unnests else set()
         for node in unnests:
-            expand_fields(node)
+            expand_fields(node, maps)
         for node in sums:
             widen(node)
 
@@ -172,6 +173,14 @@ class QueryTree:
             )
         self._resolve(tree, self.statement_of(view), source, files=False, views=views)
         return tree
+
+    def _map_columns(self) -> set[str]:
+        """Return the names of columns that are MAPs in every table that has one of that name, in lower case."""
+        roots: dict[str, set[str]] = {}
+        for scan in self.scans.values():
+            for column in scan.fields():
+                roots.setdefault(column.name.lower(), set()).add(column.type.root)
+        return {name for name, kinds in roots.items() if kinds == {"MAP"}}
 
     def _resolve_function(self, node: Node, statement: Statement, source: SqlText) -> None:
         """Put the changes of a table in the place of `table_changes('db.t', 5, 7)`."""

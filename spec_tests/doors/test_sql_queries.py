@@ -114,6 +114,13 @@ def test_the_wide_table_of_nested_update(cat):
     assert rows(cat.sql("SELECT order_id, so.product_name FROM d.w, UNNEST(s) AS t(so)")) == [(1, "p"), (2, "q"), (30, "p")]
 
 
+def test_a_map_is_unnested_to_keys_and_values(cat):
+    cat.sql("CREATE TABLE d.m (k INT, m MAP<STRING, INT>)")
+    cat["d.m"].append([{"k": 1, "m": [{"key": "a", "value": 1}, {"key": "b", "value": 2}]}, {"k": 2, "m": None}])
+    assert rows(cat.sql("SELECT k, a, b FROM d.m, UNNEST(m) AS t(a, b)")) == [(1, "a", 1), (1, "b", 2)]
+    assert rows(cat.sql("SELECT k, m['b'], map_keys(m) FROM d.m WHERE k = 1")) == [(1, 2, ["a", "b"])]
+
+
 def test_outputs_have_the_names_of_the_text(cat):
     found = cat.sql("SELECT count(*), count(*), avg( a ), s AS x, a+1, CAST(NULL AS STRING), (k) FROM d.t GROUP BY ALL")
     assert found.collect_schema().names() == ["count(*)", "count(*)_1", "avg( a )", "x", "a+1", "CAST(NULL AS STRING)", "k"]
