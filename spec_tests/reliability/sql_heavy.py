@@ -6,6 +6,7 @@ The law: an answer or a `LakekitError`, within `SECONDS` and `PEAK_BYTES`, no pr
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import tempfile
 import time
@@ -104,6 +105,7 @@ VIEWS = ("200 views deep", "a view of itself", "two views of each other", "views
 
 def ask(argument: bytes) -> object:
     """Try one text in this process: the argument names the door, the text and the folder."""
+    resource.setrlimit(resource.RLIMIT_AS, (2 * PEAK_BYTES, 2 * PEAK_BYTES))  # a text that takes all memory takes this process alone
     door, name, folder = json.loads(argument)
     began = time.perf_counter()
     try:
