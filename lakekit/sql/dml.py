@@ -3,8 +3,8 @@
     DELETE FROM shop.orders WHERE day < '2024-01-01'
     MERGE INTO shop.orders t USING lab.changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET total = s.total
 
-Conditions and values become Polars expressions (`expressions`), for the backend's `delete`, `update`, `merge`. New
-values are converted as Spark stores an expression in a column of another type.
+Conditions and values become Polars expressions (`expressions.translation`), for the backend's `delete`, `update` and
+`merge`; the parts of the text before them are blanked, so that errors have the lines and columns of the caller's text.
 """
 
 from __future__ import annotations
