@@ -34,12 +34,16 @@ _TYPES: Mapping[str, pl.DataType] = {
 }
 _TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPNTZ", "DATETIME")
 _ZONED_TYPES = ("TIMESTAMPTZ", "TIMESTAMPLTZ")
+_MAX_SIZE_DIGITS = 10
 
 
 def cast_type(to: Node) -> pl.DataType:
     """Return the type that a CAST names. Raises `TranslationRefusal` for one that is not supported."""
     name = str(getattr(to.this, "name", to.this))
-    sizes = [int(str(size.this.this)) for size in to.expressions if isinstance(size, exp.DataTypeParam)]
+    arguments = [str(size.this.this) for size in to.expressions if isinstance(size, exp.DataTypeParam)]
+    if not all(argument.isdecimal() and len(argument) < _MAX_SIZE_DIGITS for argument in arguments):
+        raise TranslationRefusal("a type takes whole numbers in its brackets, as DECIMAL(10, 2)")
+    sizes = [int(argument) for argument in arguments]
     if name == "DECIMAL":
         digits, scale = (*sizes, *(18, 0 if sizes else 3)[len(sizes) :])
         if not 0 <= scale <= digits <= MAX_PRECISION or digits < 1:

@@ -373,7 +373,10 @@ def text_number(text: str) -> TypedExpression:
         raise mismatch(f"a number of {len(text):,} characters is beyond every type")
     if text.isdecimal():
         return literal_of(int(text))
-    return literal_of(float(text)) if "e" in text.lower() else decimal_literal(Decimal(text))
+    try:
+        return literal_of(float(text)) if "e" in text.lower() else decimal_literal(Decimal(text))
+    except (ValueError, ArithmeticError):
+        raise mismatch(f"{text[:40]!r} is no number") from None
 
 
 def list_literal(element: TypedExpression, value: TypedExpression, zone: str) -> pl.Expr:

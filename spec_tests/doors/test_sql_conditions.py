@@ -178,6 +178,7 @@ def test_a_quoted_name_is_a_column(tmp_path):
         ("k BETWEEN SYMMETRIC 1 AND 2", 1, 1, "SYMMETRIC"),
         ("k = 'x", 1, 5, "does not end"),
         ("k = 1 k", 1, 7, "'k' is not expected here"),
+        ("CAST(k AS DECIMAL(k)) > 1", 1, 6, "a type takes whole numbers"),
     ],
 )
 def test_what_is_no_condition_is_shown_with_its_place(tmp_path, where, line, column, problem):
@@ -203,6 +204,13 @@ def test_long_chains_keep_their_three_values(tmp_path):
     table = table_of(tmp_path, {"k": "INT"}, [(1,), (None,), (3000,)])
     text = " AND ".join(f"k <> {number}" for number in range(2000, 4000))
     assert [table.aggregate(pl.len(), where=where).item() for where in (text, f"NOT ({text})", f"({text}) IS NULL")] == [1, 1, 1]
+
+
+def test_half_a_number_is_none(tmp_path):
+    table = table_of(tmp_path, {"k": "INT"}, [(1,)])
+    for where in ("k ** 2 < 1e", "2e IS NULL", "k = 1e.3"):
+        with pytest.raises((SqlError, lk.SchemaMismatch)):
+            table.delete(where)
 
 
 def test_what_would_take_all_memory_is_refused(tmp_path):
