@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.errors import SqlError
@@ -38,6 +38,9 @@ MAX_CHARS = 1 << 22
 """The length of the longest text that is parsed."""
 MAX_DEPTH = 32
 """The number of brackets that may be open at one place; sqlglot recurses some twenty calls deep for each."""
+_NODES_PER_TOKEN, _MIN_NODES = 50, 10_000
+"""The nodes that the parser may make for each token, and for any text."""
+_NUMBER = re.compile(r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
 _MAX_LINE_CHARS = 120
 """The length of a line of the text in an error; a longer one is cut around the place."""
 _DIALECTS: dict[str, Any] = {
@@ -147,6 +150,9 @@ def tokenize(source: SqlText) -> list[Token]:
         failed = False
     if failed:  # outside of the block: sqlglot's error quotes the text
         raise source.error(_last_quote(text), "a quote, or a comment, that does not end")
+    for token in tokens:  # scalar: one a word of a statement
+        if token.token_type == TokenType.NUMBER and _NUMBER.fullmatch(token.text) is None:
+            raise source.error(token.start, f"{token.text[:40]!r} is no number; write blanks around + and -")
     depth = 0
     for token in tokens:  # scalar: one a word of a statement
         depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
@@ -177,7 +183,7 @@ def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Nod
         failure = _failure(wrong, source)
     except RecursionError:
         failure = (0, "it is nested too deeply")
-    except SqlglotError:
+    except Exception:  # noqa: BLE001 - over a text that is no SQL sqlglot also raises AttributeError and the like
         failure = (0, "a part of it cannot be read")
     if failure is not None:  # outside of the block: sqlglot's error quotes the text
         raise source.error(*failure)
@@ -205,13 +211,21 @@ def _with_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
     return joined
 
 
+def _max_nodes(tokens: Sequence[Token]) -> int:
+    """Return how many nodes the parser may make of tokens: those that it makes and gives up count too.
+
+    It tries several ways to read a JOIN without ON, each of which tries them for the JOINs behind it.
+    """
+    return _NODES_PER_TOKEN * len(tokens) + _MIN_NODES
+
+
 def _parse_as_statement(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
-    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE, max_nodes=_max_nodes(tokens))
     return list(parser.parse(list(tokens), source.text))
 
 
 def _parse_as_expression(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
-    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE, max_nodes=_max_nodes(tokens))
     return list(parser.parse_into(exp.Condition, list(tokens), source.text))
 
 
@@ -227,6 +241,8 @@ def _failure(wrong: ParseError, source: SqlText) -> tuple[int, str]:
 
 def _plain_problem(described: str, at: str) -> str:
     """Return sqlglot's description of a failure at a token in plain words, without names of its classes."""
+    if described.startswith("Maximum number of AST nodes"):
+        return "it can be read in too many ways; write ON behind each JOIN"
     if (missing := _MISSING.match(described)) is not None:
         kind = missing["kind"]
         word = _OPERATOR_WORDS.get(kind, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).upper())

@@ -1,0 +1,34 @@
+"""Texts that sqlglot reads wrongly, or in too many ways, are refused with their place, in bounded time."""
+
+import pytest
+
+import lakekit as lk
+from lakekit.expressions.parser import parse_expression, parse_statement
+
+
+@pytest.mark.parametrize("text", ["1e308+1e308", "k ** 2 < 1e", "2e IS NULL", "1e.300 = k"])
+def test_a_number_without_its_end_is_no_number(text):
+    with pytest.raises(lk.SqlError, match=r"is no number; write blanks around"):
+        parse_expression(text, "where=")
+
+
+@pytest.mark.parametrize("text", ["1e308 + 1e308", "1_000 + .5 - 5. * 1.5e-3", "k < 1E5"])
+def test_numbers_are_read(text):
+    parse_expression(text, "where=")
+
+
+def test_joins_that_are_read_in_many_ways_are_refused_before_they_are_tried():
+    with pytest.raises(lk.SqlError, match=r"can be read in too many ways"):
+        parse_statement("SELECT * FROM a" + " LEFT JOIN b (k)" * 20)
+
+
+def test_a_long_statement_is_within_the_bound():
+    rows = ", ".join(f"({at}, 'x{at}', {at}.5)" for at in range(2_000))
+    parse_statement(f"INSERT INTO t VALUES {rows}")
+    parse_statement("SELECT " + ", ".join(f"c{at} + 1 AS d{at}" for at in range(1_000)) + " FROM t")
+
+
+@pytest.mark.parametrize("text", ["SELECT 1 FROM x LEFT JOIN db...s ON s.k = c.k", "SELECT * FROM db.t.t.t.t"])
+def test_names_of_many_parts_are_lakekits_errors(text, tmp_path):
+    with pytest.raises(lk.LakekitError):
+        lk.connect(str(tmp_path)).sql(text)
