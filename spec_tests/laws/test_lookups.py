@@ -217,11 +217,11 @@ def test_rows_that_indexes_name_are_counted_once(tmp_path: Path, monkeypatch: py
     for _ in range(3):
         table.append(pl.DataFrame({"k": [1, 2, 3, 4, 2], "n": [1, 2, 9, 4, 7]}, schema={"k": pl.Int32, "n": pl.Int32}))
     table.analyze()
-    calls = counted(monkeypatch, explain, "_rows")
+    calls = counted(monkeypatch, explain, "_index_row_step")
     for asked, rows in (((pl.col("k") == 2) | (pl.col("n") == 2), 6), ((pl.col("k") == 2) & (pl.col("n") == 7), 3), (pl.col("k").is_in([3, 3, 1]), 6)):
         calls.clear()
         explained = table.explain(asked)
         assert [(step.before, step.after) for step in explained.steps if step.what == "rows"] == [(15, rows)]
         assert explained.rows_expected is not None
         assert explained.rows_expected <= rows == table.scan().filter(asked).collect().height
-        assert calls["_rows"] == 1
+        assert calls["_index_row_step"] == 1

@@ -37,13 +37,13 @@ def fails(row: oracle.Row, case) -> bool:
 def test_what_no_merge_takes_is_refused_and_nothing_else(engine, data, tmp_path_factory):
     case = data.draw(merges(engine, retractions=True))
     rows = [row for row in case.rows() if row["_VALUE_KIND"] in (1, 3)]
-    if case.rule.ignore_delete:
+    if case.rule.ignores_deletes:
         rows = []  # they are dropped before
     assume(rows)
     table = lk.create(tmp_path_factory.mktemp("t") / "t", list(case.fields), primary_keys=list(case.key), options={"bucket": "1", **case.options})
     frame = case.frame()
     kinds = frame[KIND].to_numpy()
-    removes = any(group.removes for group in case.rule.groups)
+    removes = any(group.removes_record for group in case.rule.sequence_groups)
     for at, row in enumerate(case.rows()):  # scalar: one a row of a case
         if row["_VALUE_KIND"] not in (1, 3):
             continue
