@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Metastore
-    from lakekit.catalog.session import Session
     from lakekit.catalog.views import View
     from lakekit.storage.protocol import Storage
 
@@ -174,7 +173,8 @@ class CatalogCache:
     metastore: Metastore | None = None
     views: dict[str, View] = field(default_factory=dict)
     allowed_locations: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    session: Session | None = None
+    session: Any = None
+    """The `lakekit.catalog.session.Session` of `cat.sql`; None until its first statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

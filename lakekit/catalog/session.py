@@ -20,8 +20,10 @@ from lakekit.errors import InvalidOption
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.catalog.catalog import Catalog
     from lakekit.table import Table
+
+    Catalog = Any
+    """A `lakekit.catalog.catalog.Catalog`, whose module imports this one."""
 
 
 DEFAULT_DATABASE = "default"

@@ -547,9 +547,8 @@ def write_container(
 def join_containers(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
     """Return one container of the values of several, which have one schema text, without decoding them."""
     values = ((block.count, block.data) for container in containers for block in container.blocks)
-    return _encode_file(
-        containers[0].metadata["avro.schema"], _group_into_bodies(values, SYNC_INTERVAL_BYTES), codec, level, None
-    )
+    bodies = _group_into_bodies(values, SYNC_INTERVAL_BYTES)
+    return _encode_file(containers[0].metadata["avro.schema"], bodies, codec, level, None)
 
 
 def _group_into_bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[int, bytes]]:

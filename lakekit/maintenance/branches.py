@@ -99,15 +99,20 @@ def rollback_to(
     storage.delete([root.path for root in later if root.kind == "tag"])
     if ctx.options.tag_create_success_file:
         storage.delete([tagging.success_path(ctx, name) for name in names])
-    newer = [number for number in snapshots.ids(ctx) if number > target.id]
+    _check_no_newer_snapshot(ctx, target.id)
+    with suppress(LakekitError):
+        storage.put(layout.latest_hint, snapshot.encode_hint(target.id))
+    return done
+
+
+def _check_no_newer_snapshot(ctx: TableContext, snapshot_id: int) -> None:
+    """Raise `Conflict` where a writer committed a snapshot while the table was rolled back."""
+    newer = [number for number in snapshots.ids(ctx) if number > snapshot_id]
     if newer:
         raise Conflict(
             f"a writer committed snapshot {newer[-1]} of {ctx.name} meanwhile, which stands. Stop writers, and roll "
             "back again"
         )
-    with suppress(LakekitError):
-        storage.put(layout.latest_hint, snapshot.encode_hint(target.id))
-    return done
 
 
 def check_readable_in_full(ctx: TableContext, target: Snapshot) -> None:

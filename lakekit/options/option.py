@@ -233,7 +233,8 @@ def normalize_choice(text: str) -> str:
 # ---- fields of a dataclass of options --------------------------------------------------------------------------------
 
 
-def _declare(option: Option) -> Any:
+def _declare(**properties: Any) -> Any:
+    option = Option(**properties)
     default_value = option.default_value
     return field(default_factory=lambda: default_value, metadata={"option": option})
 
@@ -242,15 +243,13 @@ def flag(key: str, default: bool | None, description: str, *older: str, fixed: b
     """Declare a boolean option."""
     text = None if default is None else str(default).lower()
     return _declare(
-        Option(
-            key=key,
-            type="boolean",
-            parse=read_boolean,
-            default=text,
-            description=description,
-            old_keys=older,
-            is_fixed=fixed,
-        )
+        key=key,
+        type="boolean",
+        parse=read_boolean,
+        default=text,
+        description=description,
+        old_keys=older,
+        is_fixed=fixed,
     )
 
 
@@ -258,78 +257,62 @@ def integer(key: str, default: int | None, description: str, *older: str, fixed:
     """Declare an integer option of 32 bits."""
     text = None if default is None else str(default)
     return _declare(
-        Option(
-            key=key,
-            type="integer",
-            parse=read_integer,
-            default=text,
-            description=description,
-            old_keys=older,
-            is_fixed=fixed,
-        )
+        key=key,
+        type="integer",
+        parse=read_integer,
+        default=text,
+        description=description,
+        old_keys=older,
+        is_fixed=fixed,
     )
 
 
 def long(key: str, default: int | None, description: str, *older: str) -> Any:
     """Declare an integer option of 64 bits."""
     return _declare(
-        Option(
-            key=key,
-            type="long",
-            parse=read_long,
-            default=None if default is None else str(default),
-            description=description,
-            old_keys=older,
-        )
+        key=key,
+        type="long",
+        parse=read_long,
+        default=None if default is None else str(default),
+        description=description,
+        old_keys=older,
     )
 
 
 def number(key: str, default: float, description: str) -> Any:
     """Declare a fraction option."""
-    return _declare(Option(key=key, type="number", parse=read_number, default=str(default), description=description))
+    return _declare(key=key, type="number", parse=read_number, default=str(default), description=description)
 
 
 def duration(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a duration option, in milliseconds."""
     return _declare(
-        Option(key=key, type="duration", parse=read_duration, default=default, description=description, old_keys=older)
+        key=key, type="duration", parse=read_duration, default=default, description=description, old_keys=older
     )
 
 
 def size(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a size option, in bytes."""
-    return _declare(
-        Option(key=key, type="size", parse=read_size, default=default, description=description, old_keys=older)
-    )
+    return _declare(key=key, type="size", parse=read_size, default=default, description=description, old_keys=older)
 
 
 def text(key: str, default: str | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare a text option."""
     return _declare(
-        Option(
-            key=key, type="text", parse=str, default=default, description=description, old_keys=older, is_fixed=fixed
-        )
+        key=key, type="text", parse=str, default=default, description=description, old_keys=older, is_fixed=fixed
     )
 
 
 def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an option of comma-separated column names."""
     return _declare(
-        Option(
-            key=key,
-            type="names",
-            parse=read_names,
-            default=None,
-            description=description,
-            old_keys=older,
-            is_fixed=fixed,
-        )
+        key=key, type="names", parse=read_names, default=None, description=description, old_keys=older, is_fixed=fixed
     )
 
 
 def levels(key: str, description: str) -> Any:
     """Declare an option with a value for each level."""
-    return _declare(Option(key=key, type="levels", parse=read_levels, default=None, description=description))
+    return _declare(key=key, type="levels", parse=read_levels, default=None, description=description)
 
 
 def choice(key: str, default: str | None, description: str, choices: str, *older: str, fixed: bool = False) -> Any:
@@ -337,16 +320,14 @@ def choice(key: str, default: str | None, description: str, choices: str, *older
     allowed = {normalize_choice(word): word for word in choices.split()}
     read = lambda text: _look_up(allowed, normalize_choice(text))  # noqa: E731 - it is the option's reader
     return _declare(
-        Option(
-            key=key,
-            type="choice",
-            parse=read,
-            default=default,
-            description=description,
-            choices=tuple(allowed.values()),
-            old_keys=older,
-            is_fixed=fixed,
-        )
+        key=key,
+        type="choice",
+        parse=read,
+        default=default,
+        description=description,
+        choices=tuple(allowed.values()),
+        old_keys=older,
+        is_fixed=fixed,
     )
 
 

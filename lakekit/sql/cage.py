@@ -24,6 +24,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from lakekit import runtime
 from lakekit.catalog.catalog_core import SQL_MEMORY, SQL_TIMEOUT, option_value
 from lakekit.errors import (
@@ -43,8 +45,6 @@ from lakekit.parallel import core_count, iterate_pushed_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import polars as pl
-
     from lakekit.catalog.catalog_core import CatalogCore
     from lakekit.expressions.parser import SqlText
 
@@ -62,6 +62,14 @@ _CLOSED = {
 }
 _ARITHMETIC = {"lakekit_add": "+", "lakekit_sub": "-", "lakekit_mul": "*"}
 """Functions by which sums of INT become BIGINT, and their operators."""
+_UNKNOWN_TYPES = (('"NULL"', '"NULL"'), ('"NULL"', "INTEGER"), ("INTEGER", '"NULL"'))
+"""Types that fit an operand of a type that DuckDB does not know where it chooses, as an aggregate or an alias.
+
+Without them it takes such an operand for INTEGER, and rounds it; with them it chooses none, and says so
+(`AMBIGUOUS_TEXT`).
+"""
+AMBIGUOUS_TEXT = "has multiple overloads that match"
+"""A part of DuckDB's error about an operand of an unknown type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +104,9 @@ def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - 
     database.execute("SET enable_progress_bar = false")
     database.execute("SET produce_arrow_string_view = true")
     for name, sign in _ARITHMETIC.items():  # scalar: three
+        unknown = ", ".join(f"(a {a}, b {b}) AS a {sign} b" for a, b in _UNKNOWN_TYPES)
         database.execute(
-            f"CREATE MACRO {name}(a INTEGER, b INTEGER) AS a::BIGINT {sign} b::BIGINT, (a, b) AS a {sign} b"
+            f"CREATE MACRO {name}(a INTEGER, b INTEGER) AS a::BIGINT {sign} b::BIGINT, {unknown}, (a, b) AS a {sign} b"
         )
     if not files:
         database.execute("SET enable_external_access = false")
@@ -126,7 +135,11 @@ class QueryRun:
         """Let the query know rows by a name."""
         failure: BaseException | None = None
         try:
-            self._connection.register(name, frame)
+            times = [column for column, dtype in frame.collect_schema().items() if dtype == pl.Time()]
+            self._connection.register(f"{name}_rows" if times else name, frame)
+            if times:  # Arrow hands them over in nanoseconds, another type to DuckDB than TIME
+                casts = ", ".join(f"CAST({quoted} AS TIME) AS {quoted}" for quoted in map(_quote, times))
+                self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * REPLACE ({casts}) FROM {name}_rows")  # noqa: S608 - names are quoted
         except Exception as wrong:  # noqa: BLE001 - as in `iterate`
             failure = translate(wrong, self.source, self.failures)
         if failure is not None:
@@ -186,6 +199,10 @@ class QueryRun:
         """Give the connection back."""
         with suppress(Exception):
             self._connection.close()
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager

@@ -80,10 +80,33 @@ def expand_fields(node: Node, maps: Collection[str]) -> None:
     node.replace(exp.Lateral(this=exp.Subquery(this=exp.Select(expressions=[call])), alias=alias))
 
 
+def operands_of_unknown_type(tree: Node) -> set[int]:
+    """Return the `id` of each node around an aggregate or a window within its query.
+
+    DuckDB does not know their type where it chooses a function.
+    """
+    around: set[int] = set()
+    for part in tree.find_all(exp.AggFunc, exp.Window, exp.Explode, exp.Unnest):
+        node = part.parent
+        while node is not None and not isinstance(node, exp.Query) and id(node) not in around:
+            around.add(id(node))
+            node = node.parent
+    return around
+
+
 def widen(node: Node) -> None:
     """Compute a sum, a difference or a product of INT in BIGINT; what adds to it is BIGINT then already."""
     if not any(_is_wide(side) for side in (node.this, node.expression)):
         node.replace(exp.Anonymous(this=_FUNCTIONS[type(node)], expressions=[node.this, node.expression]))
+
+
+def narrow(tree: Node) -> None:
+    """Take back what `widen` did: INT is computed in INT, and what does not fit is an error of DuckDB."""
+    operators = {name: kind for kind, name in _FUNCTIONS.items()}
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name in operators:
+            left, right = (exp.paren(side, copy=False) for side in list(call.expressions))
+            call.replace(exp.paren(operators[call.name](this=left, expression=right)))
 
 
 def _is_wide(node: Node) -> bool:

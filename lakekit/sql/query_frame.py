@@ -44,7 +44,6 @@ _TYPES: dict[str, pl.DataType] = {
     "integer": pl.Int32(),
     "bigint": pl.Int64(),
     "hugeint": pl.Int64(),
-    "uhugeint": pl.Int64(),
     "utinyint": pl.Int16(),
     "usmallint": pl.Int32(),
     "uinteger": pl.Int64(),
@@ -118,8 +117,8 @@ def bind(query: QueryTree, limit: QueryLimit, prefix: str = "") -> BoundQuery:
     Raises: `SqlError`, `ColumnNotFound`, `SchemaMismatch` for a query that cannot be computed, and for a column of a
     type that Paimon has not.
     """
-    sql, run = prefix + query.sql(), connected(query, limit)
-    relation = run.relation(sql)
+    run = connected(query, limit)
+    relation, sql = query.relation(run, prefix)
     columns, types = list(relation.columns), list(relation.types)
     schema = pl.Schema({name: polars_dtype(t, name) for name, t in zip(_unique(columns), types, strict=True)})
     return BoundQuery(query, limit, sql, schema, [run])

@@ -37,9 +37,9 @@ def explain(query: QueryTree, limit: QueryLimit, *, analyze: bool) -> StatementR
 
     Raises what the query raises.
     """
-    sql = query.sql()
     run = query_frame.connected(query, limit, empty=not analyze)
     try:
+        _, sql = query.relation(run)
         if not analyze:
             run.rows(sql)
         [(_, plan), *_] = run.rows(f"EXPLAIN {'ANALYZE ' if analyze else ''}{sql}")
@@ -75,10 +75,11 @@ def copy(source: SqlText, limit: QueryLimit, resolve: Resolve) -> StatementResul
     rows = tree.this
     asked = exp.select("*").from_(rows) if isinstance(rows, exp.Table) else rows.unnest()
     query = resolve(source, asked)
-    tree.set("this", exp.Subquery(this=query.tree))
-    query.tree = tree
     run = query_frame.connected(query, limit)
     try:
+        query.relation(run)
+        tree.set("this", exp.Subquery(this=query.tree))
+        query.tree = tree
         [(count,)] = run.rows(query.sql())
     finally:
         run.close()

@@ -15,19 +15,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakekit.catalog.views import View
-from lakekit.errors import LimitExceeded
+from lakekit.errors import LakekitError, LimitExceeded
 from lakekit.expressions.parser import SqlText, parse_statement
 from lakekit.sql import query_refusal
-from lakekit.sql.query_expression import WIDENED, expand_fields, hint_of, name_outputs, refuse_other_hints, widen
+from lakekit.sql.cage import AMBIGUOUS_TEXT
+from lakekit.sql.query_expression import (
+    WIDENED,
+    expand_fields,
+    hint_of,
+    name_outputs,
+    narrow,
+    operands_of_unknown_type,
+    refuse_other_hints,
+    widen,
+)
 from lakekit.sql.query_scan import QueryScan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lakekit.sql.backend import Statement
+    from lakekit.sql.cage import QueryRun
 
     Node = Any
     """A node of sqlglot's tree."""
@@ -91,10 +102,25 @@ class QueryTree:
             scan.limit = first[0] + first[1]
         return made
 
+    def relation(self, run: QueryRun, prefix: str = "") -> tuple[Any, str]:
+        """Return the query as DuckDB binds it in a connection, and its statement, with a word before it.
+
+        Where DuckDB does not know the type of an operand, as of an alias, sums of INT stay INT.
+
+        Raises: `SqlError` for a tree that is too deep, and what `QueryRun.relation` raises.
+        """
+        try:
+            return run.relation(sql := prefix + self.sql()), sql
+        except LakekitError as wrong:
+            if AMBIGUOUS_TEXT not in str(wrong):
+                raise
+        narrow(self.tree)
+        return run.relation(sql := prefix + self.sql()), sql
+
     def sql(self) -> str:
         """Return the statement that DuckDB runs. Raises `SqlError` for a tree that is too deep."""
         with suppress(RecursionError, SqlglotError):
-            return str(self.tree.sql("duckdb", comments=False))
+            return str(self.tree.sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE))
         raise self.source.error(0, "it is nested too deeply, or has what DuckDB does not know")
 
     def _resolve(
@@ -104,6 +130,8 @@ class QueryTree:
         query_refusal.check(tree, source, files=files)
         columns, sums = list(tree.find_all(exp.Column)), list(tree.find_all(*WIDENED))
         unnests, tables = list(tree.find_all(exp.Unnest)), list(tree.find_all(exp.Table))
+        unknown = operands_of_unknown_type(tree)
+        sums = [node for node in sums if id(node) not in unknown]
         name_outputs(tree, source)
         named: dict[tuple[str, str], str] = {}
         for node in tables:
@@ -233,7 +261,12 @@ def is_plain(tree: Node) -> bool:
 
 def first_rows(tree: Node) -> tuple[int, int | None] | None:
     """Return OFFSET and LIMIT of a query, None for no LIMIT; None where one is no number."""
-    counts = [tree.args[clause].expression if tree.args.get(clause) else None for clause in ("offset", "limit")]
+    clauses = [tree.args.get(clause) for clause in ("offset", "limit")]
+    if any(
+        clause is not None and (isinstance(clause, exp.Fetch) or clause.args.get("limit_options")) for clause in clauses
+    ):
+        return None  # a share of the rows, or FETCH FIRST
+    counts = [None if clause is None else clause.expression for clause in clauses]
     if any(count is not None and not (isinstance(count, exp.Literal) and count.is_int) for count in counts):
         return None
     offset, limit = (None if count is None else int(count.name) for count in counts)

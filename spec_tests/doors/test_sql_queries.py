@@ -12,6 +12,7 @@ import threading
 import time
 from decimal import Decimal
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings
@@ -394,3 +395,39 @@ def find_values(strategy, seed):
 
     draw()
     return max(drawn, key=lambda value: (value.n_unique() if not value.dtype.is_nested() else 0, -value.null_count()))
+
+
+UNKNOWN = [
+    "cume_dist() OVER (ORDER BY a) * 10",
+    "percent_rank() OVER (ORDER BY a) * 3",
+    "sum(a) OVER () / 4 + 1",
+    "a / 2 AS h, h + 1",
+    "(SELECT avg(a) / 3 FROM d.n) + 1",
+    "unnest([1.5e0]) + 1",
+]
+"""Operands of which DuckDB does not know the type where it chooses an operator: it took them for INT, and rounded them."""
+
+
+@pytest.mark.parametrize("values", UNKNOWN)
+def test_an_operand_of_an_unknown_type_is_not_rounded(tmp_path, values):
+    cat = lk.connect(str(tmp_path))
+    cat.create_database("d")
+    cat.sql("CREATE TABLE d.n (a INT); INSERT INTO d.n VALUES (1), (2), (4)")
+    con = duckdb.connect()
+    con.execute("CREATE SCHEMA d; CREATE TABLE d.n AS SELECT * FROM (VALUES (1), (2), (4)) t(a)")
+    text = f"SELECT {values} FROM d.n ORDER BY a"
+    assert cat.sql(text).collect().rows() == con.execute(text).fetchall()
+
+
+def test_aggregates_beside_numbers_and_shares_of_rows(tmp_path):
+    cat = lk.connect(str(tmp_path))
+    cat.create_database("d")
+    cat.sql("CREATE TABLE d.n (a INT, b TIME); INSERT INTO d.n VALUES (1, TIME '10:00:00'), (2, TIME '12:30:00'), (4, NULL), (5, NULL), (6, NULL)")
+    assert cat.sql("SELECT sum(a) / 4 + 1, avg(a) * 2, median(a) + 0.5 FROM d.n").collect().row(0) == (5.5, 7.2, 4.5)
+    assert cat.sql("SELECT a FROM d.n ORDER BY a LIMIT 20 %").collect().rows() == [(1,)]
+    assert cat.sql("SELECT a FROM d.n LIMIT 40 PERCENT").collect().height == 2
+    assert cat.sql("SELECT a FROM d.n FETCH FIRST 2 ROWS ONLY").collect().height == 2
+    assert cat.sql("SELECT a FROM d.n WHERE b >= TIME '12:30:00'").collect().rows() == [(2,)]
+    for text in ("SELECT last(a IGNORE NULLS) OVER (ORDER BY a) FROM d.n", "SELECT '340282366920938463463374607431768211455'::UHUGEINT"):
+        with pytest.raises(lk.LakekitError):
+            cat.sql(text).collect()
