@@ -38,6 +38,11 @@ MAX_CHARS = 1 << 22
 """The length of the longest text that is parsed."""
 MAX_DEPTH = 32
 """The number of brackets that may be open at one place; sqlglot recurses some twenty calls deep for each."""
+_LITERAL_TYPES = frozenset({TokenType.INTERVAL, *sqlglot.Parser.TYPE_TOKENS})
+_AGO = re.compile(r"\bago\b", re.IGNORECASE)
+_PART_FUNCTIONS = frozenset({"date_trunc", "datetrunc", "date_part", "datepart"})
+_OTHER_FUNCTIONS = frozenset({"jaro_winkler_similarity", "jaro_similarity"})
+"""Functions to which sqlglot gives another meaning than DuckDB."""
 _NODES_PER_TOKEN, _MIN_NODES = 50, 10_000
 """The nodes that the parser may make for each token, and for any text."""
 _NUMBER = re.compile(r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
@@ -175,6 +180,8 @@ def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Nod
         raise source.error(0, "the text is empty")
     if source.dialect == "spark":
         tokens = _with_doubled_quotes(tokens, source.text)
+    else:
+        _refuse_misread(source, tokens)
     failure: tuple[int, str] | None = None
     trees: list[Node] = []
     try:
@@ -193,6 +200,26 @@ def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Nod
     if isinstance(trees[0], _COMMANDS):
         raise source.error(tokens[0].start, f"{tokens[0].text[:40]!r} begins no statement that is parsed here")
     return trees[0]
+
+
+def _refuse_misread(source: SqlText, tokens: Sequence[Token]) -> None:
+    """Raise `SqlError` for words that sqlglot reads in another sense than DuckDB, and without a word."""
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):  # scalar: one a word of a statement
+        is_text = token.token_type == TokenType.STRING
+        if is_text and after.token_type == TokenType.DCOLON and before.token_type in _LITERAL_TYPES:
+            kind = before.text.upper()
+            raise source.error(
+                after.start, f":: behind {kind} '…' is read as a part of it; write CAST({kind} '…' AS …)"
+            )
+        if is_text and before.token_type == TokenType.INTERVAL and _AGO.search(token.text):
+            raise source.error(token.start, "an INTERVAL has no 'ago'; subtract it")
+        if token.token_type != TokenType.L_PAREN or before.token_type not in (TokenType.VAR, TokenType.FUNCTION):
+            continue
+        name = before.text.lower()
+        if name in _PART_FUNCTIONS and after.token_type != TokenType.STRING:
+            raise source.error(after.start, f"{name} takes its unit as a text, as {name}('month', …)")
+        if name in _OTHER_FUNCTIONS:
+            raise source.error(before.start, f"{name} is not computed here")
 
 
 def _with_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:

@@ -81,7 +81,7 @@ def expand_fields(node: Node, maps: Collection[str]) -> None:
 
 
 def operands_of_unknown_type(tree: Node) -> set[int]:
-    """Return the `id` of each node around an aggregate or a window within its query.
+    """Return the `id` of each node around an aggregate or a window within its query, and of those within an index.
 
     DuckDB does not know their type where it chooses a function.
     """
@@ -91,6 +91,9 @@ def operands_of_unknown_type(tree: Node) -> set[int]:
         while node is not None and not isinstance(node, exp.Query) and id(node) not in around:
             around.add(id(node))
             node = node.parent
+    for bracket in tree.find_all(exp.Bracket):  # sqlglot counts an index from 0, and adds 1 again to what it knows
+        for index in bracket.expressions:
+            around.update(id(node) for node in index.walk())
     return around
 
 

@@ -32,3 +32,30 @@ def test_a_long_statement_is_within_the_bound():
 def test_names_of_many_parts_are_lakekits_errors(text, tmp_path):
     with pytest.raises(lk.LakekitError):
         lk.connect(str(tmp_path)).sql(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DATE '2008-01-01'::VARCHAR = 'x'",
+        "d = INTERVAL '14 months ago' + d",
+        "date_trunc(u, d) = d",
+        "date_part(u, d) = 1",
+        "jaro_winkler_similarity('CRATE', 'TRACE', 0.8) > 0",
+    ],
+)
+def test_what_the_parser_reads_in_another_sense_is_refused(text, tmp_path):
+    with pytest.raises(lk.SqlError):
+        parse_expression(text, "where=")
+    with pytest.raises(lk.SqlError):
+        lk.connect(str(tmp_path)).sql(f"SELECT 1 FROM (SELECT DATE '2024-01-01' AS d, 'month' AS u) WHERE {text}")
+
+
+def test_an_index_is_the_one_that_is_written(tmp_path):
+    cat = lk.connect(str(tmp_path))
+    text = (
+        "SELECT [10, 20, 30][1::INT], [10, 20, 30][k], [10, 20, 30][k + 1], MAP {1: 'a', 2: 'b'}[2::TINYINT], "
+        "[10, 20, 30][CAST(k AS INT) + 1] FROM (SELECT 1 AS k)"
+    )
+    assert cat.sql(text).collect().row(0) == (10, 10, 20, "b", 20)
+    assert cat.sql("SELECT date_trunc('month', DATE '2024-03-31'), DATE '2024-03-31' - INTERVAL '1 day'").collect().height == 1
