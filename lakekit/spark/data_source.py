@@ -182,7 +182,7 @@ class PaimonDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Return a writer of micro-batches; output mode complete replaces the table each time."""
         streams = _import_streaming()
-        user = streams.user_of(self.options.get("checkpointlocation"))
+        user = streams.commit_user_of(self.options.get("checkpointlocation"))
         mode = "overwrite" if overwrite else "append"
         job, _ = write_job(
             context_of(self.table()), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user

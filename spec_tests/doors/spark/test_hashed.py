@@ -63,7 +63,7 @@ def sent(spark, table: lk.Table, rows: dict[str, list]) -> DataFrame:
 def told(spark, table: lk.Table, rows: dict[str, list], cut: WriteParallelism) -> list[int] | None:
     frame = sent(spark, table, rows)
     known = {field.name: (frame[f"`{field.name}`"], field.dataType) for field in frame.schema}
-    column = hashed.task(table._context(), cut, known)
+    column = hashed.spark_task_number(table._context(), cut, known)
     return None if column is None else [row[0] for row in frame.select(column).collect()]
 
 
