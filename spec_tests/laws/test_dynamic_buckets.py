@@ -87,12 +87,12 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
         for one, bucket in zip(batch, found.tolist(), strict=True):
             wanted = told.assign(one)
             if wanted is None:
-                assert rule.bounded
+                assert rule.is_limited
                 assert 0 <= bucket < rule.max_buckets
                 wanted = told.where[one] = bucket
             assert bucket == wanted
     assert {bucket for bucket in told.where.values() if bucket in index.changed} == index.changed
-    contents = dict(index.key_hashes.of_buckets(range(rule.max_buckets if rule.bounded else 60)))
+    contents = dict(index.key_hashes.of_buckets(range(rule.max_buckets if rule.is_limited else 60)))
     for bucket, hashes in contents.items():
         assert sorted(hashes.tolist()) == sorted(one for one, where in told.where.items() if where == bucket)
 

@@ -37,7 +37,7 @@ def flushed(case, frame=None):
 
 def buffered(case):
     """The rule of a write buffer: `sequence.field.sort-order` does not reach it, only what is merged from level 0 on."""
-    return replace(case.rule, descending=False)
+    return replace(case.rule, is_descending=False)
 
 
 def compared(names):
@@ -90,7 +90,7 @@ def test_deletes_reach_level_0(engine, monkeypatch):
 
     wanted = [1, 2] if engine == "deduplicate" else [1]  # an aggregation keeps the row, and takes its values out
     assert deletes() == wanted
-    names = ("winner_mask", "merge")
+    names = ("winner_mask", "merge_section")
     kept = {name: getattr(merge, name) for name in names}
     for name in names:
         monkeypatch.setattr(merge, name, lambda section, rule, *, keep_deletes, name=name: kept[name](section, rule, keep_deletes=False))

@@ -53,7 +53,7 @@ def walked(older, keys, columns):
     found = {}
     for run in older.runs:
         for file in run.files:
-            rows = scan_files(older.ctx, [file], [older.path(file)], older.ctx.schema.fields, system=(SEQUENCE, KIND), row_index=ROW).collect()
+            rows = scan_files(older.ctx, [file], [older.file_path(file)], older.ctx.schema.fields, system=(SEQUENCE, KIND), row_index=ROW).collect()
             gone = set(np.asarray(older.vectors.get(file.name, ())).tolist())
             for row in rows.to_dicts():
                 key = tuple(row[name] for name in older.key)

@@ -229,7 +229,6 @@ def test_such_a_condition_is_applied_all_the_same(spark: SparkSession, append: l
         ({"columns": ["k", "k"]}, lk.errors.SchemaMismatch, "names k twice"),
         ({"where": "q > 1"}, lk.ColumnNotFound, "where names column 'q', which t has not"),
         ({"where": pl.col("k") == pl.col("k").max()}, lk.errors.SchemaMismatch, "looks at more than one row, and tasks see some each"),
-        ({"where": "k = NULL"}, lk.errors.SchemaMismatch, "compares with NULL, which nothing equals and nothing differs from: ask with IS NULL"),
         ({"where": 1}, TypeError, "where= takes a Polars expression or SQL text, not int"),
         ({"at": 99}, lk.SnapshotNotFound, "99"),
         ({"at": 1, "options": {"scan.snapshot-id": "1"}}, TypeError, "both say which snapshot to read"),
