@@ -104,15 +104,20 @@ class Session:
 
     def named(self, name: str) -> Catalog:
         """Return the catalog of a name. Raises `InvalidOption`."""
-        if name not in self.catalogs:
-            names = ", ".join(self.catalogs) or "none"
-            raise InvalidOption(
-                f"no catalog {name[:200]!a} here; CREATE CATALOG in this session named {names}", key="sql", value=name
-            )
-        return self.catalogs[name]
+        return find_catalog(self.catalogs, name)
 
     def __repr__(self) -> str:
         return f"Session of {self.catalog.warehouse or self.catalog.metastore}, in database {self.database}"
+
+
+def find_catalog(catalogs: Mapping[str, Catalog], name: str) -> Catalog:
+    """Return the catalog of a name among those that CREATE CATALOG made. Raises `InvalidOption`."""
+    if name not in catalogs:
+        names = ", ".join(catalogs) or "none"
+        raise InvalidOption(
+            f"no catalog {name[:200]!a} here; CREATE CATALOG in this session named {names}", key="sql", value=name
+        )
+    return catalogs[name]
 
 
 def create(catalog: Catalog) -> Session:

@@ -227,12 +227,12 @@ def _scope(statement: Statement, *sides: TableScope) -> Scope:
     """Return what names mean; the backend computes what names no column, each query once."""
     answers: dict[str, pl.Series] = {}
 
-    def ask(text: str) -> pl.Series:
+    def compute_once(text: str) -> pl.Series:
         if text not in answers:
             answers[text] = statement.backend.values(statement, text, _MOST_VALUES)
         return answers[text]
 
-    return Scope(sides=sides, zone=statement.zone, run_query=ask)
+    return Scope(sides=sides, zone=statement.zone, run_query=compute_once)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
+from lakekit.catalog.session import find_catalog
 from lakekit.columns import col, struct_field
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.expressions.parser import SqlText
@@ -83,12 +84,7 @@ class DuckDBBackend:
 
     def named(self, name: str) -> Catalog:
         """Return the catalog of a name. Raises `InvalidOption`."""
-        if name not in self.catalogs:
-            names = ", ".join(self.catalogs) or "none"
-            raise InvalidOption(
-                f"no catalog {name[:200]!a} here; CREATE CATALOG in this session named {names}", key="sql", value=name
-            )
-        return self.catalogs[name]
+        return find_catalog(self.catalogs, name)
 
     # ---- queries ---------------------------------------------------------------------------------
 
