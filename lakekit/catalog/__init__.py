@@ -5,8 +5,8 @@ A catalog does not change what a table is: a table opened by its path is the sam
 
 from __future__ import annotations
 
-from lakekit.catalog.catalog import Catalog, GlobalTable
+from lakekit.catalog.catalog import Catalog
 from lakekit.catalog.connection import connect
-from lakekit.catalog.sys_tables import SystemTable
+from lakekit.catalog.sys_tables import GlobalTable, SystemTable
 
 __all__ = ["Catalog", "GlobalTable", "SystemTable", "connect"]

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from lakekit.catalog import identifier, migrate as migrating, operations, session as sessions, sys_tables, views
 from lakekit.catalog.catalog_core import CatalogCore
+from lakekit.catalog.due_maintenance import maintain
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
-from lakekit.catalog.sys_tables import SystemTable
+from lakekit.catalog.sys_tables import GlobalTable, SystemTable
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
 from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS, refuse
@@ -45,21 +46,6 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
     from lakekit.table import Table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalTable:
-    """One of the tables of the database `sys`: a name to scan."""
-
-    catalog: Catalog
-    name: str
-
-    def scan(self) -> pl.LazyFrame:
-        """Return its rows as of now."""
-        return sys_tables.TABLES[self.name](self.catalog).lazy()
-
-    def __repr__(self) -> str:
-        return f"GlobalTable {identifier.SYSTEM}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -549,6 +535,17 @@ class Catalog(CatalogCore):
         return operations.compact(
             self, operations.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
         )
+
+    def maintain(self, name: str | None = None, *, dry_run: bool = False) -> pl.DataFrame:
+        """Do what is due in all tables, in those of a database or in "db.t", and return a row for each task done.
+
+        Stale materialized tables are refreshed; tags are made and tags, partitions, consumers, snapshots and changelogs
+        expire as each table's options say, also with `write-only`. A failure is in its row, and the others go on. The
+        columns are `database`, `table`, `task`, `done` (done, due of a dry run, failed), `details`, `error`.
+
+        Raises: `DatabaseNotFound`, `TableNotFound`, `InvalidOption`.
+        """
+        return maintain(self, name, dry_run=dry_run)
 
     def sql(
         self,

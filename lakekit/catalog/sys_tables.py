@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from lakekit.read.stream import Change
     from lakekit.table import Table
 
+    Catalog = Any
+    """A `lakekit.catalog.catalog.Catalog`, whose module imports this one."""
+
 
 _NUMBERS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
 _TABLES = {
@@ -173,6 +176,21 @@ def _parse_int(text: str | None) -> int | None:
 
 
 # ---- system table ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalTable:
+    """One of the tables of the database `sys`: a name to scan."""
+
+    catalog: Catalog
+    name: str
+
+    def scan(self) -> pl.LazyFrame:
+        """Return its rows as of now."""
+        return TABLES[self.name](self.catalog).lazy()
+
+    def __repr__(self) -> str:
+        return f"GlobalTable {SYSTEM}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

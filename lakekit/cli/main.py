@@ -17,7 +17,7 @@
     lakekit sql WAREHOUSE -e "USE shop; SELECT …" | -f FILE
                                                          statements in one session, each answer shown; `--files` lets
                                                          queries read files
-    lakekit clone | migrate | compact-database | repair WAREHOUSE …
+    lakekit clone | migrate | compact-database | maintain | repair WAREHOUSE …
                                                          the same of a catalog's tables
 
 A terminal gets tables cut to its width, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to

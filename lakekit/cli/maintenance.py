@@ -16,6 +16,8 @@ r"""The maintenance verbs of the command line.
     lakekit migrate WAREHOUSE SOURCE NAME [--move]                           files taken over:
                                                                              lakekit migrate house /data/o shop.orders
     lakekit compact-database WAREHOUSE [--tables "shop\..*"] [--full]        files of many tables merged
+    lakekit maintain WAREHOUSE [NAME] [--dry-run]                            what is due: stale materialized tables
+                                                                             refreshed, old snapshots expired
     lakekit repair WAREHOUSE [NAME] --metastore jdbc --uri …                 register existing tables in a metastore
 
 Each calls the public method of that name and prints its result. Nothing is deleted with `--dry-run`, and by `orphans`
@@ -240,6 +242,13 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
         added.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {help_text}")
     added.add_argument("--full", action="store_true", help="every bucket to its highest level")
     added.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
+    added = verb(
+        "maintain",
+        maintain,
+        "do what is due: refresh materialized tables, make tags, expire; ends with 1 where one failed",
+    )
+    added.add_argument("name", metavar="NAME", nargs="?", help="a database or a table, db.t; everything unless given")
+    added.add_argument("--dry-run", action="store_true", help="tell what is due")
     added = verb(
         "repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed"
     )
@@ -515,6 +524,11 @@ def compact_database(args: argparse.Namespace, out: Output) -> int:
     """Run `lakekit compact-database WAREHOUSE`; return 1 where a table failed."""
     options = {name: getattr(args, name) for name in ("databases", "tables", "excluding", "full", "idle")}
     return _print_listing(out, _catalog(args).compact(**options))
+
+
+def maintain(args: argparse.Namespace, out: Output) -> int:
+    """Run `lakekit maintain WAREHOUSE NAME`; return 1 where a task failed."""
+    return _print_listing(out, _catalog(args).maintain(args.name, dry_run=args.dry_run))
 
 
 def repair(args: argparse.Namespace, out: Output) -> int:

@@ -347,8 +347,8 @@ class _TagProgress(NamedTuple):
     end: Snapshot
 
 
-def create_automatic_tags(ctx: TableContext) -> list[str]:
-    """Create the automatic tags that are due and return their names, oldest first.
+def create_automatic_tags(ctx: TableContext, *, dry_run: bool = False) -> list[str]:
+    """Create the automatic tags that are due, unless `dry_run`, and return their names, oldest first.
 
     The oldest automatic tags beyond `tag.num-retained-max` are removed.
 
@@ -388,12 +388,13 @@ def create_automatic_tags(ctx: TableContext) -> list[str]:
             continue
         this = due if due is not None and ctx.options.tag_automatic_completion else _period_start(time, length) - length
         name = time_travel.tag_name_of(ctx, this)
-        create_tag(ctx, name, at=snapshot.id, if_not_exists=True)
         made.append(name)
         due = this + length
-        _delete_excess_tags(ctx)
+        if not dry_run:
+            create_tag(ctx, name, at=snapshot.id, if_not_exists=True)
+            _delete_excess_tags(ctx)
     after = made[-1] if made else last.name if last is not None else None
-    if end is not None:
+    if end is not None and not dry_run:
         ctx.runtime.metadata_cache.put({key: _TagProgress(after, end)}, _LOOKED_AT_BYTES)
     return made
 

@@ -28,8 +28,8 @@ from pyspark.sql import functions, types as spark_types
 from sqlglot import exp
 
 from lakekit.catalog import session as sessions
-from lakekit.catalog.catalog import GlobalTable
 from lakekit.catalog.session import DEFAULT_DATABASE
+from lakekit.catalog.sys_tables import GlobalTable
 from lakekit.catalog.views import View
 from lakekit.errors import InvalidOption, NotFound, SchemaMismatch, TableNotFound, Unsupported
 from lakekit.expressions.parser import SqlText, parse_statement

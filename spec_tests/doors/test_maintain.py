@@ -1,0 +1,118 @@
+"""`cat.maintain` and `lakekit maintain`: what is due in a warehouse, in a database or in one table, is done once."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+import lakekit as lk
+from lakekit.cli.main import FINE, NO_TABLE, PROBLEM, main
+from lakekit.errors import DatabaseNotFound, TableNotFound
+
+
+@pytest.fixture
+def cat(tmp_path):
+    made = lk.connect(tmp_path / "house")
+    made.create_database("d")
+    options = {"write-only": "true", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    table = made.create_table("d.t", {"k": "INT"}, options=options)
+    for k in range(4):
+        table.append([{"k": k}])
+    made.sql("USE d; CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' SECOND AS SELECT count(*) AS n FROM t")
+    made.sql("CREATE MATERIALIZED TABLE young FRESHNESS = INTERVAL '1' DAY AS SELECT count(*) AS n FROM t")
+    return made
+
+
+@pytest.fixture
+def run(cat, tmp_path, capsys):
+    """The verb on the warehouse: exit code, the rows as JSON, stderr."""
+
+    def ran(*arguments):
+        code = main(["maintain", str(tmp_path / "house"), *arguments, "--format", "json"])
+        captured = capsys.readouterr()
+        return code, [json.loads(line) for line in captured.out.splitlines()], captured.err
+
+    return ran
+
+
+def tasks(frame):
+    return frame.select("table", "task", "done").rows()
+
+
+def test_what_is_due_is_done_once(cat):
+    cat.sql("INSERT INTO t VALUES (7)")
+    time.sleep(1.05)
+    due = cat.maintain(dry_run=True)
+    assert tasks(due) == [("m", "refresh", "due"), ("t", "expire snapshots", "due")]
+    assert due["details"][0] == "older than 1 second"
+    assert due["details"][1].startswith("3 snapshots, ")
+    assert cat["d.t"].snapshots().height == 5
+    assert cat["d.m"].scan().collect()["n"].to_list() == [4]
+    done = cat.maintain()
+    assert tasks(done) == [("m", "refresh", "done"), ("t", "expire snapshots", "done")]
+    assert done["details"].to_list() == ["snapshot 2, 1 row", due["details"][1]]
+    assert cat["d.t"].snapshots().height == 2
+    assert cat["d.m"].scan().collect()["n"].to_list() == [5]
+    assert cat.maintain("d.t").height == cat.maintain("d.young").height == 0
+
+
+def test_a_suspended_table_is_left_alone(cat):
+    cat["d.m"].suspend()
+    time.sleep(1.05)
+    assert tasks(cat.maintain("d.m")) == []
+
+
+def test_tags_consumers_and_partitions(cat):
+    options = {
+        "tag.automatic-creation": "process-time",
+        "consumer.expiration-time": "1 ms",
+        "partition.expiration-time": "7 d",
+        "partition.timestamp-pattern": "$dt",
+        "write-only": "true",
+    }
+    table = cat.create_table("d.p", {"k": "INT", "dt": "STRING"}, partition_keys=["dt"], options=options)
+    table.append([{"k": 1, "dt": "2020-01-01"}])
+    table.create_tag("short", retain="1 ms")
+    table.reset_consumer("c", next_snapshot=1)
+    time.sleep(0.01)
+    due = cat.maintain("d.p", dry_run=True)
+    assert tasks(due) == [("p", task, "due") for task in ("create tags", "expire tags", "expire partitions", "expire consumers")]
+    assert table.tags()["tag"].to_list() == ["short"]
+    done = cat.maintain("d.p")
+    assert done["details"].to_list() == due["details"].to_list()
+    assert done["task"].to_list() == due["task"].to_list()
+    assert table.scan().collect().height == table.consumers().height == 0
+    assert "short" not in table.tags()["tag"].to_list()
+    assert cat.maintain("d.p").height == 0
+
+
+def test_a_failure_is_in_its_row_and_the_others_go_on(cat, run):
+    cat.sql("DROP TABLE t")
+    time.sleep(1.05)
+    (cat_row, *others) = cat.maintain().rows(named=True)
+    assert (cat_row["task"], cat_row["done"], others) == ("refresh", "failed", [])
+    assert "no table 't' in database d" in cat_row["error"]
+    code, rows, err = run()
+    assert (code, err) == (PROBLEM, "")
+    assert rows == [cat_row]
+
+
+def test_the_verb(cat, run):
+    cat["d.t"].append([{"k": 5}])
+    code, rows, err = run("d.t", "--dry-run")
+    assert (code, err) == (FINE, "")
+    (row,) = rows
+    assert row.pop("details").startswith("3 snapshots, ")
+    assert row == {"database": "d", "table": "t", "task": "expire snapshots", "done": "due", "error": None}
+    assert run("d")[0] == FINE
+    assert run("d.t") == (FINE, [], "")
+    assert run("d.none")[0] == NO_TABLE
+    assert run("none")[0] == PROBLEM
+
+
+def test_names(cat):
+    for name, wrong in {"d.none": TableNotFound, "none": DatabaseNotFound}.items():
+        with pytest.raises(wrong):
+            cat.maintain(name)
