@@ -38,7 +38,7 @@ from lakekit.format import avro, external_reader, orc, parquet, parquet_footer
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import schemas
 from lakekit.parallel import parallel_map
-from lakekit.storage import polars_paths
+from lakekit.storage import polars_paths, with_path_cache
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
@@ -379,10 +379,11 @@ def _check_counts(request: ScanRequest, group: SchemaGroup) -> None:
     """Check that Parquet files have as many rows as the manifest says, where rows are located by position."""
     remote = request.ctx.storage.is_remote
     step = 1 if remote else FILES_PER_TASK
+    ctx = replace(request.ctx, storage=with_path_cache(request.ctx.storage))
 
     def look(first: int) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
-            external_reader.check_count(path, _row_count(request.ctx, file, path), file.row_count)
+            external_reader.check_count(path, _row_count(ctx, file, path), file.row_count)
 
     parallel_map(look, range(0, len(group.files), step), waiting=remote)
 
@@ -441,9 +442,21 @@ def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | byt
 
 
 def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
+    """Return the row count in the footer of a Parquet file. That of a local file is cached by its content's tag."""
     if ctx.storage.is_remote:
         tail = footer_source(ctx, file, path)
         return parquet.read_row_count(tail, path)
+    stat = ctx.storage.stat(path)
+    key = None if stat is None or stat.tag is None else ("row count", path, stat.tag)
+    count: int | None = None if key is None else ctx.runtime.metadata_cache.get(key)
+    if count is None:
+        count = _read_local_row_count(ctx, file, path)
+        if key is not None:
+            ctx.runtime.metadata_cache.put({key: count}, _CACHED_BYTES)
+    return count
+
+
+def _read_local_row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
     read, end = ctx.storage.read, file.size_bytes - 8
     length = int.from_bytes(read(path, end, 4), "little")
     beginning = min(length, _SCHEMA_BYTES * (2 + len(ctx.schema.fields)))

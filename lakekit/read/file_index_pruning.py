@@ -249,7 +249,7 @@ def evaluate_file_indexes(
 
     They are read many at a time first, then the remaining ones one by one. Raises `Corrupt`, `FileMissing`.
     """
-    if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone):
+    if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone) or not _has_indexes(entries):
         return _EMPTY_RESULT
     indexes = _locate_indexes(entries)
     inside, outside = (
@@ -322,6 +322,12 @@ class _Indexes(NamedTuple):
     schemas: tuple[int, ...]
     schema_ids: NDArray[np.int64]
     row_counts: NDArray[np.int64]
+
+
+def _has_indexes(entries: ManifestEntries) -> bool:
+    """Return whether an entry has an index in it, or names extra files, as an index beside a data file is one."""
+    embedded, extra = entries.column("embedded_index"), entries.column("extra_files")
+    return embedded.null_count < len(embedded) or bool(len(extra.flatten()))
 
 
 def _locate_indexes(entries: ManifestEntries) -> _Indexes:

@@ -533,6 +533,8 @@ def _prune_values(
 
 
 def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mapping[str, BitMap]:
+    if not hits:
+        return {}
     names = entries.column("file_name").take(pa.array(list(hits), pa.int64())).to_pylist()  # scalar: one a file
     return dict(zip(names, hits.values(), strict=True))
 

@@ -82,7 +82,7 @@ class LocalStorage:
 
     roots: tuple[str, ...] = ()
     _checked_paths: set[str] | None = field(default=None, compare=False, repr=False)
-    """Directories that were looked at, for an operation that looks at each once: `for_one_look`."""
+    """Directories that were checked, for an operation that checks each once: `with_path_cache`."""
 
     def with_path_cache(self) -> LocalStorage:
         """Return the same storage for an operation that reads many files; it checks each directory once."""
@@ -119,7 +119,7 @@ class LocalStorage:
 
     def stat(self, path: str) -> Stat | None:
         try:
-            os_stat = check_path(self.roots, path) or os.stat(path)  # noqa: PTH116
+            os_stat = check_path(self.roots, path, self._checked_paths) or os.stat(path)  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as wrong:

@@ -224,6 +224,22 @@ def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt(case):
     assert refusal.value.path == paths[0]
 
 
+def test_rows_are_counted_again_in_a_file_that_was_replaced(table):
+    """The count in a footer is cached by what the storage says of the content: another file of that name has its own."""
+    handle, files, paths = table("append_plain")
+    fields, gone = handle.schema.fields, {files[0].name: np.array([0], np.uint32)}
+    rows = scan_files(handle, files, paths, fields, deletions=gone).collect()
+    assert rows.height == sum(file.row_count for file in files) - 1
+    own = pl.read_parquet(paths[0])
+    other = pl.concat([own, own])
+    other.write_parquet(paths[0])
+    replaced = [replace(files[0], size_bytes=Path(paths[0]).stat().st_size), *files[1:]]
+    with pytest.raises(Corrupt, match="rows, the manifest says"):
+        scan_files(handle, replaced, paths, fields, deletions=gone).collect()
+    recounted = [replace(replaced[0], row_count=other.height), *files[1:]]
+    assert scan_files(handle, recounted, paths, fields, deletions=gone).collect().height == rows.height + own.height
+
+
 def test_a_position_beyond_the_file_is_corrupt():
     handle, snapshot = opened("append_plain")
     files, paths = listed(handle, snapshot)
