@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -340,8 +340,7 @@ class _MergeColumns:
 
     def resolve_condition(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
         if isinstance(value, str):
-            missing = partial(self._missing, argument)
-            expr = translate_condition(value, schema, self.ctx.name, argument, missing=missing)
+            expr = translate_condition(value, schema, self.ctx.name, argument, missing=self._missing)
         else:
             expr = self._expand_selectors(check_expression(value, argument), argument)
             self._check_columns(expr, schema, argument)
@@ -394,17 +393,17 @@ class _MergeColumns:
 
     def _resolve_assignment(self, name: str, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
         if isinstance(value, str):
-            dtype, missing = self.target.get(name, pl.Null()), partial(self._missing, argument)
-            return translate_value(value, dtype, schema, self.ctx.name, argument, missing=missing)
+            dtype = self.target.get(name, pl.Null())
+            return translate_value(value, dtype, schema, self.ctx.name, argument, missing=self._missing)
         expr = self._expand_selectors(value, argument)
         self._check_columns(expr, schema, argument)
         return expr
 
-    def _missing(self, argument: str, parts: Sequence[str]) -> ColumnNotFound:
+    def _missing(self, parts: Sequence[str]) -> ColumnNotFound:
         """Return the error about a name of an SQL text that is no column: `x`, `t.x` or `s.x`."""
         is_source = len(parts) > 1 and parts[0].lower() == "s"
         name = MERGE_SOURCE_PREFIX + parts[1] if is_source else parts[parts[0].lower() == "t" and len(parts) > 1]
-        return self._not_found(name, argument)
+        return self._not_found(name, "it")
 
     def _expand_selectors(self, expr: pl.Expr, argument: str) -> pl.Expr:
         """Return an expression whose selectors are expanded to columns of the target."""

@@ -19,7 +19,7 @@ import polars as pl
 from sqlglot import exp
 
 from lakekit.columns import col
-from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch
 from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
 from lakekit.expressions.cast_type import cast_type
 from lakekit.expressions.comparison import compare, compare_with_list, fold, text_number, unify
@@ -105,6 +105,12 @@ def _located(source: SqlText, position: int, refusal: TranslationRefusal) -> Exc
     if refusal.kind is InvalidOption:
         return error
     return refusal.kind(str(error))
+
+
+def column_not_found(source: SqlText, node: Node, scope: Scope, names: Sequence[str]) -> ColumnNotFound:
+    """Return the error about a name at a node that is no column, with line, column and caret."""
+    missing = scope.not_found(names)
+    return ColumnNotFound(source.error(start_of(node), missing.message).message, name=missing.name)
 
 
 def start_of(node: Node) -> int:
@@ -265,10 +271,10 @@ class Translation:
 
     def _column(self, node: Node) -> TypedExpression:
         """Return a column, or a field of one: `r.a.b`, also with its table before it."""
-        return self._name([part.name for part in node.parts])
+        return self._name([part.name for part in node.parts], node)
 
-    def _name(self, names: Sequence[str]) -> TypedExpression:
-        """Return what a name of several parts means."""
+    def _name(self, names: Sequence[str], node: Node) -> TypedExpression:
+        """Return what a name of several parts means, which stands at a node."""
         for end in range(min(len(names), 3), 0, -1):
             found = self.scope.find(names[:end])
             if found is None:
@@ -279,12 +285,12 @@ class Translation:
                 value = None if value is None else nested_functions.field_of(value, field)
             if value is not None:
                 return _not_constant(value, ".".join(names))
-        raise self.scope.not_found(names)
+        raise column_not_found(self.source, node, self.scope, names)
 
     def _dot(self, node: Node) -> TypedExpression:
         names = _dotted_names(node)
         if names is not None:
-            return self._name(names)
+            return self._name(names, node)
         value = self.translate(node.this)
         field = nested_functions.field_of(value, node.expression.name)
         if field is None:

@@ -229,7 +229,7 @@ def translate_condition(
     from lakekit.expressions import parser, translation  # noqa: PLC0415 - they import sqlglot
 
     source = parser.SqlText(text, f"{argument}= for {table}", dialect)
-    expr = translation.translate_condition(source, _text_scope(schema, table, argument, missing))
+    expr = translation.translate_condition(source, _text_scope(schema, table, missing))
     check_temporal_constants(expr, table, argument)
     return expr
 
@@ -241,16 +241,16 @@ def translate_value(
     from lakekit.expressions import parser, translation  # noqa: PLC0415 - they import sqlglot
 
     source = parser.SqlText(text, f"{argument} for {table}")
-    expr = translation.translate_value(source, _text_scope(schema, table, argument, missing), dtype)
+    expr = translation.translate_value(source, _text_scope(schema, table, missing), dtype)
     check_temporal_constants(expr, table, argument)
     return expr
 
 
-def _text_scope(schema: Schema, table: str, argument: str, missing: MissingColumn | None) -> Scope:
+def _text_scope(schema: Schema, table: str, missing: MissingColumn | None) -> Scope:
     """Return the meaning of names in a text: `x` and `t.x` of the table, `s.x` of the source of a merge."""
 
     def not_found(parts: Sequence[str]) -> ColumnNotFound:
-        return make_column_not_found(".".join(parts), list(schema), table, argument)
+        return make_column_not_found(".".join(parts), list(schema), table, "it")
 
     own = {name: dtype for name, dtype in schema.items() if not name.startswith(MERGE_SOURCE_PREFIX)}
     others = {name.removeprefix(MERGE_SOURCE_PREFIX): schema[name] for name in schema if name not in own}

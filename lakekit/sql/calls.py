@@ -145,6 +145,7 @@ def call_procedure(statement: Statement) -> StatementResult:
     Raises: `Unsupported` for an unknown procedure, `InvalidOption` for its arguments, and what the procedure raises.
     """
     tokens = statement.tokens
+    first = tokens.position
     parts = tokens.names("a procedure, as sys.compact")
     name = parts[-1].lower()
     if len(parts) == 3 and parts[0] in statement.backend.catalogs:
@@ -160,9 +161,9 @@ def call_procedure(statement: Statement) -> StatementResult:
         )
         near = difflib.get_close_matches(name, PROCEDURES, 1)
         hint = f"; did you mean sys.{near[0]}?" if near and not known_feature else "."
+        problem = f"{what}{hint} CALL sys.help() lists them: {', '.join(sorted(PROCEDURES))}"
         raise Unsupported(
-            f"{what}{hint} CALL sys.help() lists them: {', '.join(sorted(PROCEDURES))}",
-            feature=known_feature.name if known_feature else "catalog.sql",
+            tokens.error_at(first, problem).message, feature=known_feature.name if known_feature else "catalog.sql"
         )
     procedure = PROCEDURES[name]
     arguments = _arguments(name, procedure, tokens)

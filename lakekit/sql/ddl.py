@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from lakekit.errors import SchemaMismatch, Unsupported
+from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.sql.backend import StatementResult, parse_properties
 from lakekit.types import INTEGERS, STRINGS, Field
 
@@ -89,10 +89,9 @@ def refuse_others(tokens: TokenStream, does: str) -> None:
         ),
         None,
     )
-    if unsupported is not None:
-        raise Unsupported(
-            f"{does} {unsupported} is not done: a catalog has tables, views and databases", feature="catalog.sql"
-        )
+    if unsupported is not None and tokens.next is not None:
+        problem = f"{does} {unsupported} is not done: a catalog has tables, views and databases"
+        raise Unsupported(tokens.source.error(tokens.next.start, problem).message, feature="catalog.sql")
 
 
 def drop(statement: Statement) -> StatementResult:
@@ -296,8 +295,13 @@ def parse_type(statement: Statement) -> DataType:
             tokens.accept(*more)
     text = tokens.text[first.start : end]
     if first.text.upper() == "INTERVAL":
-        raise SchemaMismatch(f"no Paimon type holds {text}; write a number of days or milliseconds")
-    return statement.backend.type(text)
+        problem = f"no Paimon type holds {text}; write a number of days or milliseconds"
+        raise SchemaMismatch(tokens.source.error(first.start, problem).message)
+    try:
+        return statement.backend.type(text)
+    except InvalidOption as wrong:
+        problem = wrong.message
+    raise tokens.source.error(first.start, problem)
 
 
 def partition_value(tokens: TokenStream, field: Field) -> Any:

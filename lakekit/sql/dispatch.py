@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from lakekit.errors import Unsupported
-from lakekit.options.redaction import excerpt
+from lakekit.errors import LakekitError, Unsupported
+from lakekit.options.redaction import piece
 from lakekit.sql import (
     calls as calls,  # noqa: PLC0414 - imported for what it registers
     ddl,
@@ -17,14 +18,54 @@ from lakekit.sql import (
     table_changes,
     view_ddl,
 )
+from lakekit.sql.error_position import add_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.sql.backend import Rows, Statement, StatementResult
+    from lakekit.sql.tokenizer import TokenStream
 
 QUERY_KEYWORDS = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE", "PIVOT", "UNPIVOT")
 """First tokens of statements that the backend executes as queries."""
+_SESSION_KEYWORDS = ("USE", "SET", "RESET")
+"""First words of the statements of a session, which are executed before those of this module."""
+_OTHER_STATEMENTS = frozenset(
+    {
+        "ADD",
+        "ATTACH",
+        "BEGIN",
+        "CACHE",
+        "CHECKPOINT",
+        "CLEAR",
+        "COMMIT",
+        "DEALLOCATE",
+        "DETACH",
+        "EXECUTE",
+        "EXPORT",
+        "GRANT",
+        "IMPORT",
+        "INSTALL",
+        "KILL",
+        "LOAD",
+        "LOCK",
+        "MSCK",
+        "OPTIMIZE",
+        "PRAGMA",
+        "PREPARE",
+        "REFRESH",
+        "REPAIR",
+        "REPLACE",
+        "REVOKE",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "START",
+        "UNCACHE",
+        "VACUUM",
+    }
+)
+"""First words of statements of DuckDB, Spark and Flink that are not done here."""
+_MAX_WORD_CHARS = 40
 
 
 def execute(statement: Statement) -> StatementResult | Rows:
@@ -35,16 +76,35 @@ def execute(statement: Statement) -> StatementResult | Rows:
     Raises: `InvalidOption` with the position in the text for an invalid statement, `Unsupported` for an unsupported
     statement: nothing has changed then.
     """
+    try:
+        return _execute(statement)
+    except LakekitError as wrong:
+        add_position(wrong, statement.tokens)
+        raise
+
+
+def _execute(statement: Statement) -> StatementResult | Rows:
     tokens = statement.tokens
     if is_query(statement):
         return statement.backend.query(statement, tokens.remaining_text)
     for word, does in _STATEMENTS.items():
         if tokens.accept(word):
             return does(statement)
-    first = "" if tokens.next is None else tokens.next.text
-    supported = ", ".join(("SELECT", *_STATEMENTS))
-    msg = f"{first}: no statement that is done here; there are {supported}. In: {excerpt(tokens.statement_text)}"
-    raise Unsupported(msg, feature="catalog.sql")
+    raise _unknown_statement(tokens)
+
+
+def _unknown_statement(tokens: TokenStream) -> LakekitError:
+    """Return the error about a statement whose first word begins none that is executed here."""
+    word = "" if tokens.next is None else tokens.next.text.upper()
+    first, position = piece(word, 0, _MAX_WORD_CHARS), tokens.first_position
+    known = list(dict.fromkeys(("SELECT", *_STATEMENTS, *QUERY_KEYWORDS, *_SESSION_KEYWORDS)))
+    supported = f"there are {', '.join(known)}"
+    if word in _OTHER_STATEMENTS:
+        located = tokens.source.error(position, f"{first} is no statement that is done here; {supported}")
+        return Unsupported(located.message, feature="catalog.sql")
+    near = get_close_matches(word, known, 1, 0.6)
+    hint = f"; did you mean {near[0]}?" if near else ";"
+    return tokens.source.error(position, f"{first!r} begins no statement{hint} {supported[0].upper()}{supported[1:]}")
 
 
 def is_query(statement: Statement) -> bool:

@@ -20,7 +20,7 @@ from lakekit.dml import merge_plan
 from lakekit.errors import InvalidOption
 from lakekit.expressions.parser import SqlText, parse_statement, parse_text
 from lakekit.expressions.scope import Scope, TableScope
-from lakekit.expressions.translation import condition_of, start_of, value_of
+from lakekit.expressions.translation import column_not_found, condition_of, start_of, value_of
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.table_scan import context_of
 from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     """A node of sqlglot's tree."""
 
 
-def resolve_column_path(node: Node, target: TableScope) -> tuple[str, Path]:
+def resolve_column_path(source: SqlText, node: Node, target: TableScope) -> tuple[str, Path]:
     """Return the column that is named, and the path of the field within it. Raises `ColumnNotFound`."""
     scope, parts = Scope(sides=(target,)), [part.name for part in node.parts]
     found = scope.find(parts)
@@ -55,7 +55,7 @@ def resolve_column_path(node: Node, target: TableScope) -> tuple[str, Path]:
     own = next((count for count in (2, 1) if ".".join(parts[:count]).lower() in target.names and len(parts) > count), 0)
     path, dtype = _path(parts[own:], pl.Struct(target.columns))
     if dtype is None or len(path) < 2:
-        raise scope.not_found(parts)
+        raise column_not_found(source, node, scope, parts)
     return path[0], path[1:]
 
 
@@ -276,8 +276,16 @@ class _Change:
             raise self.source.error(start_of(then), "write INSERT *, or INSERT (columns) VALUES (as many values)")
         pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
         own = Scope(sides=(target,))
-        columns = [(own.column([part.name for part in name.parts]), value) for name, value in pairs]
+        columns = [(self._insert_column(name, own), value) for name, value in pairs]
         return {name: value_of(self.source, value, self.scope, target.columns[name]) for name, value in columns}
+
+    def _insert_column(self, node: Node, scope: Scope) -> str:
+        """Return the column that INSERT names. Raises `ColumnNotFound`."""
+        parts = [part.name for part in node.parts]
+        found = scope.find(parts)
+        if found is None:
+            raise column_not_found(self.source, node, scope, parts)
+        return found
 
     def assignments(self, pairs: Sequence[Node], target: TableScope) -> Mapping[str, pl.Expr]:
         """Return the new value of each column, with new fields where fields of it are named."""
@@ -287,10 +295,10 @@ class _Change:
         for pair in pairs:
             if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
                 raise self.source.error(start_of(pair), "SET takes new values of columns, such as v = v + 1")
-            name, path = resolve_column_path(pair.this, target)
+            name, path = resolve_column_path(self.source, pair.this, target)
             values = by_column.setdefault(name, {})
             if any(path[: len(other)] == other or other[: len(path)] == path for other in values):
-                raise InvalidOption(f"{'.'.join((name, *path))} gets two new values", key="sql", value=name)
+                raise self.source.error(start_of(pair), f"{'.'.join((name, *path))} gets two new values")
             dtype = field_type(target.columns[name], path)
             values[path] = value_of(self.source, pair.expression, self.scope, dtype)
         return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}

@@ -57,12 +57,12 @@ _HINTS = ErrorHints(
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     """Return the rows of one query, whose names of one part are tables of `database`.
 
-    Raises: `InvalidOption` for a text that is no query, `LimitExceeded` for one that is too long for a view.
+    Raises: `SqlError` for a text that is no query, `LimitExceeded` for one that is too long for a view.
     """
     check_length(text)
     statement = Statement(backend=DuckDBBackend(database), catalog=catalog, tokens=TokenStream.of(text))
     if not dispatch.is_query(statement):
-        raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
+        raise statement.tokens.error_at(0, "a view is a query, SELECT …")
     return statement.backend.query(statement, statement.tokens.remaining_text)
 
 

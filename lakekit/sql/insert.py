@@ -207,14 +207,15 @@ def insert(statement: Statement) -> StatementResult:
         and tokens.is_next("(")
         and not any(tokens.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
     ):
-        columns = names(tokens)
+        columns = _column_names(tokens)
     schema = schema_of(table)
     wanted = [
         _find_field(schema.fields, column) for column in columns or [n for n in schema.names if n not in partition]
     ]
     if columns is not None and None in wanted:
+        unknown = columns[wanted.index(None)]
         raise SchemaMismatch(
-            f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}"
+            f"INSERT INTO {name} names {unknown!r}; its columns are {', '.join(schema.names)}", column=unknown
         )
     rows = statement.backend.query(
         statement,
@@ -236,6 +237,18 @@ def insert(statement: Statement) -> StatementResult:
     return commit_result(
         statement.backend.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None)
     )
+
+
+def _column_names(tokens: TokenStream) -> list[str]:
+    """Parse the columns of INSERT in parentheses. Raises `SqlError` for one that is named twice."""
+    probe, columns = tokens.fork(1), names(tokens)
+    seen: set[str] = set()
+    for column in columns:  # scalar: one a column of the statement
+        if column.lower() in seen:
+            raise probe.wrong(f"each column once: {column} is named twice. It wants another column")
+        seen.add(column.lower())
+        probe.position += 2
+    return columns
 
 
 def _find_field(fields: Sequence[Field], name: str) -> Field | None:

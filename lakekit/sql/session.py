@@ -21,6 +21,7 @@ from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult
 from lakekit.sql.duckdb_backend import DuckDBBackend
+from lakekit.sql.error_position import add_position
 from lakekit.sql.parameters import named_frames, number
 from lakekit.sql.tokenizer import TokenStream, quote_dollars
 from lakekit.storage.object_store_requests import typed_refusals
@@ -82,6 +83,7 @@ def run(
             if not isinstance(result, StatementResult) and len(read) > 1:
                 result = _collect(result if limit is None else result.head(limit), tokens.statement_text)
         except LakekitError as wrong:
+            add_position(wrong, tokens)
             if len(read) > 1:
                 wrong.args = (f"{wrong.message}\n{_format_progress(read, index)}",)
             raise

@@ -36,12 +36,13 @@ def show(statement: Statement) -> StatementResult:
     for phrase, gives in _SHOW_STATEMENTS.items():
         if tokens.accept(*phrase.split()):
             return gives(statement)
-    first = "" if tokens.next is None else tokens.next.text
-    msg = (
-        f"SHOW {first}: there are SHOW {', '.join((*_SHOW_STATEMENTS, 'VIEWS', 'CREATE VIEW'))}; there are "
-        f"db.`t$tags`, db.`t$branches` and more tables like these"
+    known = (*_SHOW_STATEMENTS, "VIEWS", "CREATE VIEW")
+    wrong = tokens.wrong(
+        f"one of {', '.join(known)} behind SHOW (db.`t$tags`, db.`t$branches` and more are tables like these)"
     )
-    raise Unsupported(msg, feature="catalog.sql")
+    if tokens.next is None:
+        raise wrong
+    raise Unsupported(wrong.message, feature="catalog.sql")
 
 
 def _databases(statement: Statement) -> StatementResult:

@@ -152,6 +152,16 @@ class TokenStream:
         last = self._tokens[stop].start if stop < self.count else self.stop
         return self.text[first:last]
 
+    @property
+    def first_position(self) -> int:
+        """Where the first token of the statement begins in the text."""
+        return self._tokens[0].start if self._tokens else self.first
+
+    def position_of(self, name: str) -> int | None:
+        """Return where the first token begins that is a name or a text, in any case; None where there is none."""
+        named = (token for token in self._tokens if token.kind in ("word", "quoted", "text"))
+        return next((token.start for token in named if token.value.lower() == name.lower()), None)
+
     def is_next(self, *expected: str) -> bool:
         """Return whether these words come next, in any case."""
         coming = self._tokens[self.position : self.position + len(expected)]
@@ -304,6 +314,10 @@ class TokenStream:
         if self.next is not None:
             raise self.wrong("the end of the statement")
         self.refuse_hints()
+
+    def error_at(self, index: int, problem: str) -> SqlError:
+        """Return the error about the token of an index."""
+        return self.source.error(self._tokens[index].start if index < self.count else self.stop, problem)
 
     def wrong(self, wanted: str) -> SqlError:
         """Return the error for what comes where `wanted` should."""

@@ -248,7 +248,7 @@ def test_procedures_do_what_methods_do(cat):
 WRONG = [
     ("", InvalidOption, "a statement"),
     (" ; ; ", InvalidOption, "a statement"),
-    ("SELEC 1", Unsupported, "SELEC"),
+    ("SELEC 1", SqlError, "SELEC"),
     ("SELECT * FROM orders", TableNotFound, "USE names another"),
     ("SELECT * FROM shop.nope", TableNotFound, "days, orders"),
     ("SELECT * FROM a.b.c", InvalidOption, "no catalog"),

@@ -142,7 +142,7 @@ def test_errors_go_to_stderr_with_their_code(capsys, flights, arguments, code, s
     assert (found, out) == (code, "")
     assert err.startswith("lakekit: ")
     assert said in err
-    assert err.count("\n") == (3 if "line 1, column" in said else 1)  # an error in a text shows its line, and a caret below it
+    assert err.count("\n") == (3 if "line 1, column" in err else 1)  # an error in a text shows its line, and a caret below it
 
 
 @pytest.mark.parametrize("arguments", [("frobnicate",), ("inspect",), ("inspect", "x", "nothing"), ("inspect", "x", "--limit", "0")])

@@ -227,7 +227,7 @@ def test_such_a_condition_is_applied_all_the_same(spark: SparkSession, append: l
         ({"columns": []}, lk.errors.SchemaMismatch, "columns= of a read of t names none; to count rows read any one column"),
         ({"columns": "k"}, lk.errors.SchemaMismatch, "columns= of a read of t takes a list of names, not 'k'"),
         ({"columns": ["k", "k"]}, lk.errors.SchemaMismatch, "names k twice"),
-        ({"where": "q > 1"}, lk.ColumnNotFound, "where names column 'q', which t has not"),
+        ({"where": "q > 1"}, lk.ColumnNotFound, "it names column 'q', which t has not"),
         ({"where": pl.col("k") == pl.col("k").max()}, lk.errors.SchemaMismatch, "looks at more than one row, and tasks see some each"),
         ({"where": 1}, TypeError, "where= takes a Polars expression or SQL text, not int"),
         ({"at": 99}, lk.SnapshotNotFound, "99"),
