@@ -178,14 +178,21 @@ def run_expressions(frame: pl.DataFrame, step: Callable[[pl.DataFrame], pl.DataF
     return step(without_empty_chunks(frame))
 
 
+_JOINED_BYTES = 1 << 21
+"""The size of a frame whose chunks are joined into one."""
+
+
 def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield the rows in frames of one chunk each; no row is copied where the columns are cut alike.
+    """Yield the rows in frames of one chunk each; many rows are not copied where the columns are cut alike.
 
     A source of Polars yields such frames, as a filter of the query that goes on would leave empty chunks of others.
     """
     frame, start = without_empty_chunks(frame), 0
     lengths = max((column.chunk_lengths() for column in frame), key=len, default=[frame.height])
-    if any(column.n_chunks() > 1 and column.chunk_lengths() != lengths for column in frame):
+    if len(lengths) > 1 and (
+        frame.estimated_size() <= _JOINED_BYTES  # to copy them costs less than a frame for each chunk
+        or any(column.n_chunks() > 1 and column.chunk_lengths() != lengths for column in frame)
+    ):
         frame, lengths = frame.rechunk(), [frame.height]
     for length in lengths:
         yield frame.slice(start, length)

@@ -34,13 +34,13 @@ from polars.io.plugins import register_io_source
 from lakekit import parallel
 from lakekit.codec import binary_row
 from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns, run_expressions, split_by_chunk
+from lakekit.data_file import row_kinds
 from lakekit.data_file.reader import scan_files, translate_polars_errors
-from lakekit.data_file.row_kinds import is_proved_add_only
 from lakekit.errors import Corrupt, InvalidOption, ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge, sorted_runs
 from lakekit.metadata import schemas
-from lakekit.model.data_file import KIND_TEXTS
+from lakekit.model.data_file import KIND_TEXTS, RowKind
 from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -218,9 +218,11 @@ class MergeTask:
     def may_retract(self) -> bool:
         """Return whether a file may hold retracting rows.
 
-        At level 0 only row kinds say so, which cost nothing measurable beside the keys.
+        Of a file at level 0 only its row kinds say so: they are read once, and what they say is cached.
         """
-        return not all(map(is_proved_add_only, self.files))
+        return not all(
+            row_kinds.is_known_add_only(self.ctx, file, path) for file, path in zip(self.files, self.paths, strict=True)
+        )
 
     @property
     def conditions_on_all_versions(self) -> tuple[pl.Expr, ...]:
@@ -369,9 +371,9 @@ def _merge_section(
         with add_paths_to_errors(task.paths):
             merged = merge.merge_section(versions, task.spec, keep_deletes=task.keeps_deletes)
         return _filter_merged(merged, condition).select(cols(names))
-    kinds = _needs_row_kinds(task)
+    kinds = KIND in versions.columns  # what is known of the files may have changed since they were scanned
     if kinds:
-        check_row_kinds(versions[KIND], task.paths)
+        _check_kinds_of_task(task, versions[KIND])
     mask = merge.winner_mask(versions, task.spec, keep_deletes=task.keeps_deletes or not kinds)
     filter_columns = [] if condition is None else condition.meta.root_names()
     winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
@@ -385,6 +387,19 @@ def _filter_merged(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFr
 def _needs_row_kinds(task: MergeTask) -> bool:
     """Return whether an engine that selects rows needs their row kinds."""
     return task.may_retract or task.spec.ignores_deletes
+
+
+def _check_kinds_of_task(task: MergeTask, kinds: pl.Series) -> None:
+    """Check the row kinds of a task, and cache that its files only add where all of their rows were read and do.
+
+    Raises `Corrupt` for a byte that is no row kind.
+    """
+    check_row_kinds(kinds, task.paths)
+    is_whole = not task.conditions_on_all_versions and not task.deletions
+    if is_whole and len(kinds) and kinds.max() == RowKind.INSERT and task.may_retract:
+        row_kinds.cache_add_only(
+            task.ctx, [path for file, path in zip(task.files, task.paths, strict=True) if file.delete_row_count == 0]
+        )
 
 
 def _filters_on_values(task: MergeTask, condition: pl.Expr | None) -> bool:
@@ -405,7 +420,7 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
         return matching.select(cols(names))
     keys = _read_keys(task, has_kinds=kinds).filter(*task.range_conditions).collect()
     if kinds:
-        check_row_kinds(keys[KIND], task.paths)
+        _check_kinds_of_task(task, keys[KIND])
     if matching.height < keys.height * SELECTIVE_RATIO and not any(
         keys.schema[name].is_float() for name in task.spec.key_columns
     ):

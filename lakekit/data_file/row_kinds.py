@@ -55,6 +55,19 @@ def is_proved_add_only(file: DataFileMeta) -> bool:
     return file.delete_row_count == 0 and file.level > 0
 
 
+def is_known_add_only(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
+    """Return whether the manifest proves that no row of a file retracts, or what is cached of the file does."""
+    if file.delete_row_count != 0:
+        return False
+    return file.level > 0 or ctx.runtime.metadata_cache.get(_cache_key(ctx, path)) is False
+
+
+def cache_add_only(ctx: TableContext, paths: Sequence[str]) -> None:
+    """Cache that no row of the files retracts, as every kind of theirs was read."""
+    known: dict[Hashable, bool] = {_cache_key(ctx, path): False for path in paths}
+    ctx.runtime.metadata_cache.put(known, _CACHED_BYTES * len(known))
+
+
 def may_retract(
     ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, reads_remote: bool = False
 ) -> Mask:

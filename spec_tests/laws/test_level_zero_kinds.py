@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit.bucket import merge_read
 from lakekit.data_file import rolling_writer as writing, row_kinds
 from lakekit.format import parquet
 from lakekit.metadata import manifest_reader, snapshots
@@ -129,3 +130,24 @@ def test_bounds_of_kinds_spare_their_column(tmp_path, monkeypatch):
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
     assert len(looks) <= 1, "what a footer says is remembered"
+
+
+@pytest.mark.parametrize("kind", ["+I", "+U", "-D"])
+def test_kinds_of_level_zero_are_read_once_where_all_rows_are_insertions(tmp_path, monkeypatch, kind):
+    """A writer that counts no deletes: what a merge saw of all kinds of its files is cached, unless one may retract."""
+    options = {"bucket": "1", "write-only": "true"}
+    with monkeypatch.context() as patch:
+        miscount(patch)
+        table = lk.create(tmp_path / "t", SCHEMA, primary_keys=["k"], options=options)
+        for number, own in enumerate(["+I", kind]):
+            table.upsert(pl.DataFrame([(1, number, "a", own), (2, number, "b", "+I")], schema=ROWS, orient="row"), row_kind="_row_kind")
+    table = lk.open(tmp_path / "t")
+    checks = []
+    check = merge_read.check_row_kinds
+    monkeypatch.setattr(merge_read, "check_row_kinds", lambda *args: checks.append(args) or check(*args))
+    rows = [{"k": 1, "v": 1, "s": "a"}] * (kind != "-D") + [{"k": 2, "v": 1, "s": "b"}]
+    assert table.scan().filter(pl.col("k") > 0).collect().to_dicts() == rows
+    filtered = len(checks)
+    assert all(table.scan().collect().to_dicts() == rows for _ in range(3))
+    assert table.scan().filter(pl.col("v") == 1).collect().to_dicts() == rows
+    assert (filtered, len(checks)) == ((1, 2) if kind == "+I" else (1, 5))  # a condition on keys shows some rows alone
