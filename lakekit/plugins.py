@@ -4,9 +4,9 @@
     load("file_index", "bloom-filter")   lakekit/file_index/bloom_filter.py
 
 `names` lists them without importing any; `load` imports one. Modules of a folder that are no plugins are listed in its
-`NOT_PARTS`. Other distributions add plugins by entry points: the group is the folder, `lakekit.file_index`, the entry's
-name is the plugin's. Two plugins of one name are an error. A plugin whose dependency is not installed is refused with
-the extra that brings it.
+`NOT_PLUGINS`. Other distributions add plugins by entry points: the group is the folder, `lakekit.file_index`, the
+entry's name is the plugin's. Two plugins of one name are an error. A plugin whose dependency is not installed is
+refused with the extra that brings it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakekit.errors import InvalidOption, Unsupported
 if TYPE_CHECKING:
     from types import ModuleType
 
-EXTRAS = {
+EXTRA_OF_DEPENDENCY = {
     "ipywidgets": "notebook",
     "PIL": "notebook",
     "duckdb": "sql",
@@ -34,14 +34,14 @@ EXTRAS = {
     "thrift": "hive",
     "pyspark": "spark",
 }
-"""Guest -> the extra of lakekit that installs it."""
+"""The extra of lakekit that installs a dependency, by the module that the dependency is imported as."""
 
 
 @cache
 def _find_plugins(folder: str) -> dict[str, str | EntryPoint]:
     package = "lakekit." + folder.replace("/", ".")
     package_module = import_module(package)
-    not_plugins: frozenset[str] = getattr(package_module, "NOT_PARTS", frozenset())
+    not_plugins: frozenset[str] = getattr(package_module, "NOT_PLUGINS", frozenset())
     own_names = [
         module.name
         for module in iter_modules(package_module.__path__)
@@ -52,7 +52,8 @@ def _find_plugins(folder: str) -> dict[str, str | EntryPoint]:
         if entry.name in plugins:
             other = plugins[entry.name]
             msg = (
-                f"two parts of {folder} are called {entry.name!r}: {other if isinstance(other, str) else other.value} "
+                f"two plugins of {folder} are called {entry.name!r}: "
+                f"{other if isinstance(other, str) else other.value} "
                 f"and {entry.value}; uninstall one"
             )
             raise InvalidOption(msg, key=folder, value=entry.name)
@@ -70,15 +71,15 @@ def load(folder: str, name: str) -> ModuleType:
 
     Raises `Unsupported` for an unknown name, or a plugin whose dependency is not installed.
     """
-    part = _find_plugins(folder).get(name)
-    if part is None:
-        msg = f"no part of {folder} is called {name!r}; there are {', '.join(names(folder))}"
+    plugin = _find_plugins(folder).get(name)
+    if plugin is None:
+        msg = f"no plugin of {folder} is called {name!r}; there are {', '.join(names(folder))}"
         raise Unsupported(msg, feature=f"{folder}.{name}")
     try:
-        return import_module(part) if isinstance(part, str) else part.load()
+        return import_module(plugin) if isinstance(plugin, str) else plugin.load()
     except ModuleNotFoundError as error:
         dependency = (error.name or "").partition(".")[0]
-        if dependency not in EXTRAS:
+        if dependency not in EXTRA_OF_DEPENDENCY:
             raise
-        msg = f"{name!r} of {folder} needs {dependency}: pip install 'lakekit[{EXTRAS[dependency]}]'"
+        msg = f"{name!r} of {folder} needs {dependency}: pip install 'lakekit[{EXTRA_OF_DEPENDENCY[dependency]}]'"
         raise Unsupported(msg, feature=f"{folder}.{name}") from error

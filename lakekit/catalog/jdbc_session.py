@@ -1,12 +1,12 @@
 """JDBC databases: their addresses, sessions with lakekit's errors, and the lock of a catalog.
 
     sqlite:///catalog.db      postgresql://user@host:5432/db      mysql://host/db      or Java's spelling, after `jdbc:`
-    address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})
-        ->   JdbcAddress(dialect="postgresql", host="db.example", database="lake", …)
+    parse_address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})
+        ->   JdbcAddress(dialect_name="postgresql", host="db.example", database="lake", …)
 
     with database.session() as session:                 a connection for one query or one group of statements
-        session.ask("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
-        session.do("DELETE FROM …", …)                      rows that it changed
+        session.query("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
+        session.execute("DELETE FROM …", …)                 rows that it changed
 
 Connections are not kept open: a catalog asks rarely, and a closed one cannot go stale. No transaction is open while
 files are written. A lock is a row of `paimon_distributed_locks`, which exists while the lock is held:
@@ -15,10 +15,10 @@ files are written. A lock is a row of `paimon_distributed_locks`, which exists w
     jdbc.shop.orders      2024-03-31 10:00:00    480
 
 The process that inserts the row has the lock; others wait, twice as long each time. A row left behind by a process that
-died may be removed once it is older than it says. As in the reference, but for three errors of it: only the row with
-our own time is released, so that a process that lost its lock cannot release the lock of another; a lock about to run
-out claims nothing more; and where times in rows mean nothing (`dialects.postgresql`) a lock counts as left behind only
-after it was watched for as long.
+died may be removed once `expire_time_seconds` have passed. As in the reference, but for three errors of it: only the
+row with our own time is released, so that a process that lost its lock cannot release the lock of another; a lock about
+to run out claims nothing more; and where the times in rows cannot be compared (`dialects.postgresql`) a row is removed
+only after it was seen unchanged for `expire_time_seconds` and some more.
 
 Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`; the drivers' own URLs.
 """
@@ -64,7 +64,7 @@ class JdbcAddress:
     `database` is a file's path for sqlite; `parameters` are all other arguments of the driver.
     """
 
-    dialect: str
+    dialect_name: str
     database: str
     host: str = "localhost"
     port: int | None = None
@@ -73,7 +73,7 @@ class JdbcAddress:
     parameters: Mapping[str, str] = field(default=EMPTY, repr=False)
 
 
-def parse_address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
+def parse_address(uri: str, driver_options: Mapping[str, str]) -> JdbcAddress:
     """Return the address of a database, by its uri and the options of its driver.
 
     The uri wins over the options.
@@ -91,9 +91,9 @@ def parse_address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
         )
     if dialect == "sqlite":
         return JdbcAddress(
-            dialect=dialect,
+            dialect_name=dialect,
             database=_sqlite_path(uri, tail, is_java=text.startswith("jdbc:")),
-            parameters=FrozenDict(driver),
+            parameters=FrozenDict(driver_options),
         )
     parts = _split_uri(f"{dialect}:{tail}")
     if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
@@ -104,14 +104,14 @@ def parse_address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     database = unquote(parts.path.strip("/"))
     if not database or "/" in database or not tail.startswith("//"):
         raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_URI_FORMS}", key="uri", value=None)
-    parameters = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
+    parameters = {**driver_options, **dict(parse_qsl(parts.query, keep_blank_values=True))}
     user, secret = (
         parameters.pop(name, None) if part is None else unquote(part)
         for name, part in (("user", user), ("password", password))
     )
     remaining = {key: value for key, value in parameters.items() if key not in ("user", "password")}
     return JdbcAddress(
-        dialect=dialect,
+        dialect_name=dialect,
         database=database,
         host=host or "localhost",
         port=port,
@@ -169,7 +169,7 @@ class DatabaseBusy(StorageFailed):
     """Another transaction blocks this one; nothing was changed."""
 
 
-class MissingTable(StorageFailed):
+class MissingDatabaseTable(StorageFailed):
     """There is no such table in the database."""
 
 
@@ -178,18 +178,18 @@ class JdbcDatabase:
     """The address of a database; `redacted_uri` is its uri without secrets."""
 
     uri: str = field(repr=False)
-    driver: Mapping[str, str] = field(repr=False)
+    driver_options: Mapping[str, str] = field(repr=False)
     redacted_uri: str
 
     @property
     def address(self) -> JdbcAddress:
         """Where it is. Raises `InvalidOption`."""
-        return parse_address(self.uri, self.driver)
+        return parse_address(self.uri, self.driver_options)
 
     @property
     def dialect(self) -> ModuleType:
         """Its way with SQL. Raises `Unsupported` naming the extra that brings its driver."""
-        return plugins.load("catalog/dialects", self.address.dialect)
+        return plugins.load("catalog/dialects", self.address.dialect_name)
 
     @contextmanager
     def session(self) -> Iterator[JdbcSession]:
@@ -226,7 +226,7 @@ class JdbcSession:
     secrets: tuple[str, ...] = field(repr=False)
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
+        """Return the rows of a query. Raises `MissingDatabaseTable`, `DatabaseBusy`, `StorageFailed`."""
         cursor = self._execute_checked(statement, values)
         try:
             return [tuple(row) for row in cursor.fetchall()]
@@ -236,7 +236,7 @@ class JdbcSession:
     def execute(self, statement: str, *values: Any) -> int:
         """Execute a statement, and return how many rows it changed.
 
-        Raises: `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`.
+        Raises: `DuplicateKey`, `MissingDatabaseTable`, `DatabaseBusy`, `StorageFailed`.
         """
         cursor = self._execute_checked(statement, values)
         try:
@@ -272,8 +272,8 @@ class JdbcSession:
 
     def _translate_error(self, error: Exception) -> StorageFailed:
         kinds = (
-            (self.dialect.is_duplicate, DuplicateKey),
-            (self.dialect.is_missing, MissingTable),
+            (self.dialect.is_duplicate_key, DuplicateKey),
+            (self.dialect.is_missing_table, MissingDatabaseTable),
             (self.dialect.is_busy, DatabaseBusy),
         )
         kind = next((error_type for test, error_type in kinds if test(error)), StorageFailed)
@@ -319,8 +319,8 @@ _INSERT_LOCK = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_secon
 _DELETE_OWN_LOCK = "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND acquired_at = ?"
 _DELETE_EXPIRED_LOCK = "DELETE FROM paimon_distributed_locks WHERE {expired} AND lock_id = ?"
 _FIRST_SLEEP_MS = 100
-_WATCHED_LONGER_MS = 5_000
-_MARGIN_MS = 60_000
+_EXTRA_WATCH_MS = 5_000
+_EXPIRY_MARGIN_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,12 +345,14 @@ class JdbcLock:
     def _acquire(self) -> HeldJdbcLock:
         started, sleep, seen = self.runtime.elapsed_ms(), _FIRST_SLEEP_MS, _LockWatch()
         with self.database.session() as session:
-            patience = self.timeout_ms if session.dialect.LOCK_EXPIRED_SQL else self.timeout_ms + 2 * _WATCHED_LONGER_MS
+            patience = (
+                self.timeout_ms if session.dialect.LOCK_EXPIRED_CONDITION else self.timeout_ms + 2 * _EXTRA_WATCH_MS
+            )
             while True:
                 since_ms = self.runtime.elapsed_ms()
                 if self._remove_if_expired(session, seen) and self._insert_row(session):
                     rows = session.query(_SELECT_LOCK.format(expired="FALSE"), self.lock_id)
-                    return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, since_ms=since_ms)
+                    return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, held_since_ms=since_ms)
                 waited = self.runtime.elapsed_ms() - started
                 if waited > patience:
                     raise RetriesExhausted(
@@ -368,29 +370,32 @@ class JdbcLock:
             return False
         return True
 
-    def _remove_if_expired(self, session: JdbcSession, seen: _LockWatch) -> bool:
+    def _remove_if_expired(self, session: JdbcSession, watch: _LockWatch) -> bool:
         """Return whether the row does not exist, or was left behind and is removed now.
 
         Only reads while another process holds the lock: a writer would block SQLite's readers.
         """
         rows, now = (
-            session.query(_SELECT_LOCK.format(expired=session.dialect.LOCK_EXPIRED_SQL or "FALSE"), self.lock_id),
+            session.query(_SELECT_LOCK.format(expired=session.dialect.LOCK_EXPIRED_CONDITION or "FALSE"), self.lock_id),
             self.runtime.elapsed_ms(),
         )
         if not rows:
             return True
         *row, is_expired = rows[0]
-        if row != seen.row:
-            seen.row, seen.since_ms = row, now
+        if row != watch.lock_row:
+            watch.lock_row, watch.unchanged_since_ms = row, now
         if is_expired:
             retry_while_busy(
                 lambda: session.execute(
-                    _DELETE_EXPIRED_LOCK.format(expired=session.dialect.LOCK_EXPIRED_SQL), self.lock_id
+                    _DELETE_EXPIRED_LOCK.format(expired=session.dialect.LOCK_EXPIRED_CONDITION), self.lock_id
                 ),
                 self.runtime.wait,
             )
             return True
-        if not session.dialect.LOCK_EXPIRED_SQL and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
+        if (
+            not session.dialect.LOCK_EXPIRED_CONDITION
+            and now - watch.unchanged_since_ms > row[1] * 1000 + _EXTRA_WATCH_MS
+        ):
             return session.execute(_DELETE_OWN_LOCK, self.lock_id, row[0]) > 0
         return False
 
@@ -399,8 +404,8 @@ class JdbcLock:
 class _LockWatch:
     """The row of another holder, and since when it is unchanged."""
 
-    row: list[Any] | None = None
-    since_ms: float = 0.0
+    lock_row: list[Any] | None = None
+    unchanged_since_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,14 +414,14 @@ class HeldJdbcLock:
 
     lock: JdbcLock
     acquired_at: Any
-    since_ms: float
+    held_since_ms: float
 
     def check(self) -> None:
         """Raise `LockLost` when the lock runs out soon, or was taken from this process already."""
         lock = self.lock
         spent, allowed = (
-            lock.runtime.elapsed_ms() - self.since_ms,
-            lock.timeout_ms - min(_MARGIN_MS, lock.timeout_ms // 4),
+            lock.runtime.elapsed_ms() - self.held_since_ms,
+            lock.timeout_ms - min(_EXPIRY_MARGIN_MS, lock.timeout_ms // 4),
         )
         if self.acquired_at is None or spent >= allowed:
             why = (
@@ -456,10 +461,10 @@ class HeldJdbcLock:
             )
 
 
-def create_if_missing(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:
+def create_if_missing(create: Callable[[], Any], exists: Callable[[], bool]) -> None:
     """Create something that another process may create at the same moment."""
     try:
         create()
     except StorageFailed:
-        if not is_there():
+        if not exists():
             raise

@@ -81,7 +81,7 @@ def _polars_errors() -> tuple[type[BaseException], ...]:
 
 
 def _print_error(error: BaseException, code: int) -> int:
-    """Print an error: all lines of one of lakekit's own, which may have a caret, else the first."""
+    """Print an error and return the exit code: all lines of a `LakekitError`, the first line of any other."""
     lines = str(error).splitlines() or [type(error).__name__]
     shown = lines if isinstance(error, LakekitError) else lines[:1]
     print("lakekit: " + "\n".join(map(humanize.escape_controls, shown)), file=sys.stderr)
@@ -133,23 +133,27 @@ def _store_arguments() -> argparse.ArgumentParser:
     return store
 
 
-def _add_table_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
-    table_arguments = argparse.ArgumentParser(add_help=False, parents=[store])
+def _add_table_verbs(verbs: Any, store_parent: argparse.ArgumentParser, output_parent: argparse.ArgumentParser) -> None:
+    table_arguments = argparse.ArgumentParser(add_help=False, parents=[store_parent])
     table_arguments.add_argument("path", metavar="PATH", help="the folder of a table")
     table_arguments.add_argument("--at", help="a snapshot's number, a tag, or a time")
     table_arguments.add_argument("--branch", help="another branch than main")
-    verb = verbs.add_parser("demo", parents=[shape], help="the main job on a table of real flights")
+    verb = verbs.add_parser("demo", parents=[output_parent], help="the main job on a table of real flights")
     verb.set_defaults(run=_load_inspection_verb("demo"))
     verb = verbs.add_parser(
-        "inspect", parents=[table_arguments, shape], help="a table's card, or its metadata as a table"
+        "inspect", parents=[table_arguments, output_parent], help="a table's card, or its metadata as a table"
     )
     verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
     verb.set_defaults(run=_load_inspection_verb("inspect"))
-    verb = verbs.add_parser("plan", parents=[table_arguments, shape], help="what a query would not have to read")
+    verb = verbs.add_parser(
+        "plan", parents=[table_arguments, output_parent], help="what a query would not have to read"
+    )
     verb.add_argument("--where", help="a condition in SQL")
     verb.set_defaults(run=_load_inspection_verb("plan"))
     verb = verbs.add_parser(
-        "check", parents=[store, shape], help="whether everything is there, whole and as it is said to be"
+        "check",
+        parents=[store_parent, output_parent],
+        help="whether everything is there, whole and as it is said to be",
     )
     verb.add_argument("path", metavar="PATH", help="the folder of a table")
     verb.add_argument("--branch", help="another branch than main")
@@ -157,8 +161,10 @@ def _add_table_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse
     verb.set_defaults(run=_load_inspection_verb("check"))
 
 
-def _add_file_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
-    verb = verbs.add_parser("browse", parents=[store, shape], help="a page to click: snapshots, manifests, levels")
+def _add_file_verbs(verbs: Any, store_parent: argparse.ArgumentParser, output_parent: argparse.ArgumentParser) -> None:
+    verb = verbs.add_parser(
+        "browse", parents=[store_parent, output_parent], help="a page to click: snapshots, manifests, levels"
+    )
     verb.add_argument("path", metavar="PATH", help="the folder of a table")
     verb.add_argument("--branch", help="another branch than main")
     verb.add_argument(
@@ -168,7 +174,7 @@ def _add_file_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.
         "--snapshots", type=_parse_positive, help="how many of the newest snapshots are in the page at most"
     )
     verb.set_defaults(run=_load_inspection_verb("browse"))
-    verb = verbs.add_parser("hex", parents=[store, shape], help="every byte of a file with its field")
+    verb = verbs.add_parser("hex", parents=[store_parent, output_parent], help="every byte of a file with its field")
     verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
     verb.add_argument(
         "--as",

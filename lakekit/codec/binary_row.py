@@ -32,7 +32,7 @@ from lakekit.codec.binary_value import BoundedSlice, header_width, is_compact
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
-from lakekit.types.arrow import timestamp_unit, to_arrow, to_arrow_array, to_contiguous, to_internal_values
+from lakekit.types.arrow import timestamp_unit, to_arrow, to_arrow_array, to_internal_values, to_plain_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -325,7 +325,7 @@ def pack_rows(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[Dat
         ValueOutOfRange: a column does not fit its type.
         LimitExceeded: the rows take more than 2 GiB.
     """
-    arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
+    arrays = [to_plain_array(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     width = header_width(len(types))
     heads = np.zeros((width // 8, count), np.uint64)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakekit.codec.binary_row import binary_buffers, fixed_values, null_mask, pack_rows, words_at_any_byte
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.types import BINARIES, INTEGERS, STRINGS
-from lakekit.types.arrow import to_contiguous
+from lakekit.types.arrow import to_plain_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +144,7 @@ def row_hash_codes(rows: pa.BinaryArray) -> NDArray[np.int32]:
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> NDArray[np.int32]:
     """Return the `hashCode` of the binary row that each row of the columns encodes to."""
-    arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
+    arrays = [to_plain_array(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     hashes = np.empty(count, np.int32)
     for start in range(0, count, _STEP):
@@ -173,7 +173,7 @@ def assign_buckets(
                 names = ", ".join(map(str, types))
                 msg = f"bucket-function.type=mod takes one bucket key of type INT or BIGINT, found {names}"
                 raise InvalidOption(msg, key="bucket-function.type", value="mod")
-            return mod_bucket(to_contiguous(columns[0], types[0]), n)
+            return mod_bucket(to_plain_array(columns[0], types[0]), n)
         case "hive":
             return hive_bucket(columns, types, n)
     msg = f"bucket-function.type={function} is unknown; there are default, mod and hive"
@@ -216,7 +216,7 @@ def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[D
     """Return (h & 0x7fffffff) % n with h = 31 h + Hive's hash of each column."""
     h: NDArray[np.uint32] | None = None
     for column, t in zip(columns, types, strict=True):
-        array = to_contiguous(column, t)
+        array = to_plain_array(column, t)
         value = np.where(null_mask(array), np.uint32(0), _hive_hash(array, t))
         h = value if h is None else h * np.uint32(31) + value
     if h is None:

@@ -55,7 +55,7 @@ def decode_deletion_vector(
 ) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the ascending positions of an entry's data, magic included.
 
-    `limit` as in `roaring.decode`. Raises `Corrupt`.
+    Raises `LimitExceeded` for more than `limit` positions (None: the bound of `roaring.layout_positions`), `Corrupt`.
     """
     return _read_positions(Cursor(data, path=path), limit)
 
@@ -146,22 +146,24 @@ def encode_deletion_vectors(vectors: Sequence[NDArray[np.unsignedinteger]], bits
     if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
         return [encode_deletion_vector(positions, bits) for positions in vectors]
     encoded, ends = roaring.encode_bitmaps(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
-    heads = [MAGIC_32 if bits == 32 else _ONE_BITMAP if len(positions) else _NO_BITMAP for positions in vectors]
+    heads = [
+        MAGIC_32 if bits == 32 else _ONE_BITMAP_HEAD_64 if len(positions) else _EMPTY_VECTOR_64 for positions in vectors
+    ]
     bodies = [encoded[start:end].tobytes() for start, end in pairwise(ends.tolist())]
-    return [head if head is _NO_BITMAP else head + body for head, body in zip(heads, bodies, strict=True)]
+    return [head if head is _EMPTY_VECTOR_64 else head + body for head, body in zip(heads, bodies, strict=True)]
 
 
-_NO_BITMAP = MAGIC_64 + bytes(8)
-_ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
+_EMPTY_VECTOR_64 = MAGIC_64 + bytes(8)
+_ONE_BITMAP_HEAD_64 = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
 """The first bytes of a 64 bit vector whose positions all fit into 32 bits: the number of bitmaps, and the first key."""
 
 
 def encode_vector_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
     """Return `length | data | crc`."""
-    return _frame_entry(encode_deletion_vector(positions, bits))
+    return _add_length_and_crc(encode_deletion_vector(positions, bits))
 
 
-def _frame_entry(data: bytes) -> bytes:
+def _add_length_and_crc(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
@@ -198,7 +200,7 @@ def encode_vector_file(
     """
     out, ranges = bytearray([VERSION]), []
     for positions, data in zip(vectors, encode_deletion_vectors(vectors, bits), strict=True):
-        entry = _frame_entry(data)
+        entry = _add_length_and_crc(data)
         ranges.append(
             DeletionVectorRange(
                 len(out), len(entry) - ENTRY_OVERHEAD_BYTES if bits == 32 else len(entry), len(positions)

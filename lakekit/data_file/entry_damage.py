@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
-_LISTS: tuple[Which, ...] = ("all", "changelog")
-_ROWS = ("key_min", "key_max", "value_min", "value_max")
+_MANIFEST_LISTS: tuple[Which, ...] = ("all", "changelog")
+_ROW_COLUMNS = ("key_min", "key_max", "value_min", "value_max")
 
 
 @contextmanager
@@ -45,15 +45,15 @@ def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | 
         snapshot = find_snapshot() if error.path is None else None
         if snapshot is None:
             raise
-        raise with_manifest(ctx, snapshot, error) from None
+        raise with_manifest_path(ctx, snapshot, error) from None
 
 
-def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corrupt:
+def with_manifest_path(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corrupt:
     """Return the same error with the path of the damaged manifest, or of the snapshot if no manifest is to blame."""
     try:
-        files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
+        files = [file for which in _MANIFEST_LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_entries_by_manifest(ctx, files), strict=True):
-            if _is_damaged(ctx, entries):
+            if _has_undecodable_value(ctx, entries):
                 return error.at(ctx.paths.manifest(file.name))
         for entry in manifest_reader.index_entries(ctx, snapshot):
             try:
@@ -65,7 +65,7 @@ def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corr
     return error.at(ctx.paths.snapshot(snapshot.id))
 
 
-def _is_damaged(ctx: TableContext, entries: ManifestEntries) -> bool:
+def _has_undecodable_value(ctx: TableContext, entries: ManifestEntries) -> bool:
     """Return whether a value of an entry cannot be decoded, or does not fit the table."""
     key_types = [field.type for field in ctx.schema.key_fields]
     try:
@@ -77,7 +77,7 @@ def _is_damaged(ctx: TableContext, entries: ManifestEntries) -> bool:
         for name in ("min_key", "max_key") if key_types else ():
             rows = entries.column(name)
             binary_row.decode_columns(rows.filter(pa.array(np.asarray(rows.is_valid()))), key_types)
-        for name in _ROWS:
+        for name in _ROW_COLUMNS:
             binary_row.decode_columns(entries.column(name), [])
         columns_of.live_mask(entries)
     except Corrupt:

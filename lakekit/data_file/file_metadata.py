@@ -35,7 +35,7 @@ from lakekit.format.encoder import FLOAT_TYPES, ColumnStats
 from lakekit.model.data_file import Stats
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.types import STRINGS, TIMESTAMPS, part
-from lakekit.types.arrow import instant_of_count, timestamp_unit
+from lakekit.types.arrow import instant_from_count, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,7 +150,7 @@ def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
         return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
     if t.root in TIMESTAMPS:
         unit = timestamp_unit(t.precision)
-        return instant_of_count(low, unit), instant_of_count(high, unit)
+        return instant_from_count(low, unit), instant_from_count(high, unit)
     if t.root == "TIME":
         return low // 1_000_000, high // 1_000_000
     if t.root == "DECIMAL" and not (_fits_precision(low, t) and _fits_precision(high, t)):

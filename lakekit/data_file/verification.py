@@ -81,10 +81,12 @@ class PageHeaderChecks:
         if data is None and stat.size_bytes <= MAX_WHOLE_READ_BYTES:
             data = self._storage.read(stat.path)
         if data is not None:
-            parquet_bounds.check_file_bounds(stat.path, partial(_slice_bytes, data), len(data), self._columns)
+            parquet_bounds.check_footer_and_pages(stat.path, partial(_slice_bytes, data), len(data), self._columns)
         else:
             with io.FileIO(native) as file:
-                parquet_bounds.check_file_bounds(stat.path, partial(_read_slice, file), stat.size_bytes, self._columns)
+                parquet_bounds.check_footer_and_pages(
+                    stat.path, partial(_read_slice, file), stat.size_bytes, self._columns
+                )
         if stat.tag is not None:
             key = (_KEY, stat.path, stat.tag)
             checked: frozenset[str] | None = self._runtime.metadata_cache.get(key)

@@ -41,26 +41,28 @@ from lakekit.types import INTEGERS, NESTED_TYPES, STRINGS, TIMESTAMPS, Field, pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from lakekit.ddl.schema_changes import ColumnPosition, Path, TableChange
+    from lakekit.ddl.schema_changes import ColumnPath, ColumnPosition, TableChange
     from lakekit.types import DataType
 
     Fields = tuple[Field, ...]
 
 
-_BYTES = frozenset({"BINARY", "VARBINARY"})
-_NUMBERS = frozenset({*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"})
-_DAYTIMES = frozenset({"DATE", "TIME", *TIMESTAMPS})
-_ALL_TYPES = frozenset({*STRINGS, *_BYTES, *_NUMBERS, *_DAYTIMES, *NESTED_TYPES, "BOOLEAN", "VARIANT", "BLOB"})
+_BYTE_TYPES = frozenset({"BINARY", "VARBINARY"})
+_NUMERIC_TYPES = frozenset({*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"})
+_TIME_TYPES = frozenset({"DATE", "TIME", *TIMESTAMPS})
+_ALL_TYPES = frozenset(
+    {*STRINGS, *_BYTE_TYPES, *_NUMERIC_TYPES, *_TIME_TYPES, *NESTED_TYPES, "BOOLEAN", "VARIANT", "BLOB"}
+)
 _NON_NUMERIC_TYPES = frozenset({"BOOLEAN", *TIMESTAMPS, *STRINGS})
 _IMPLICIT_CASTS: Mapping[str, frozenset[str]] = {
     "VARCHAR": STRINGS,
-    "VARBINARY": _BYTES,
-    "DECIMAL": _NUMBERS,
+    "VARBINARY": _BYTE_TYPES,
+    "DECIMAL": _NUMERIC_TYPES,
     "SMALLINT": frozenset(INTEGERS[:2]),
     "INT": frozenset(INTEGERS[:3]),
     "BIGINT": frozenset(INTEGERS),
     "FLOAT": frozenset({*INTEGERS, "FLOAT", "DECIMAL"}),
-    "DOUBLE": _NUMBERS,
+    "DOUBLE": _NUMERIC_TYPES,
     "DATE": frozenset({"DATE", "TIMESTAMP"}),
     "TIME": frozenset({"TIME", "TIMESTAMP"}),
     "TIMESTAMP": TIMESTAMPS,
@@ -74,41 +76,42 @@ _EXPLICIT_CASTS: Mapping[str, frozenset[str]] = {
     "BINARY": frozenset({*STRINGS, "VARBINARY"}),
     "VARBINARY": frozenset({*STRINGS, "BINARY"}),
     "DECIMAL": _NON_NUMERIC_TYPES,
-    **dict.fromkeys((*INTEGERS, "FLOAT"), _NUMBERS | _NON_NUMERIC_TYPES),
+    **dict.fromkeys((*INTEGERS, "FLOAT"), _NUMERIC_TYPES | _NON_NUMERIC_TYPES),
     "DOUBLE": _NON_NUMERIC_TYPES,
     "DATE": frozenset({*TIMESTAMPS, *STRINGS}),
     "TIME": frozenset({"TIME", *TIMESTAMPS, *STRINGS}),
-    "TIMESTAMP": _DAYTIMES | STRINGS | _NUMBERS,
-    "TIMESTAMP_LTZ": _DAYTIMES | STRINGS | _NUMBERS,
+    "TIMESTAMP": _TIME_TYPES | STRINGS | _NUMERIC_TYPES,
+    "TIMESTAMP_LTZ": _TIME_TYPES | STRINGS | _NUMERIC_TYPES,
 }
 """By the new type: what may become it too, unless `disable-explicit-type-casting` is on."""
 
 
-def is_cast_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
+def is_cast_allowed(current: DataType, target: DataType, *, explicit: bool) -> bool:
     """Return whether Paimon casts the one type to the other, whatever their nullability."""
     if not (
-        current.root == want.root
-        or current.root in _IMPLICIT_CASTS.get(want.root, ())
-        or (explicit and current.root in _EXPLICIT_CASTS.get(want.root, ()))
+        current.root == target.root
+        or current.root in _IMPLICIT_CASTS.get(target.root, ())
+        or (explicit and current.root in _EXPLICIT_CASTS.get(target.root, ()))
     ):
         return False
-    return is_cast_supported(current, want)
+    return is_cast_supported(current, target)
 
 
-def is_cast_supported(current: DataType, want: DataType) -> bool:
+def is_cast_supported(current: DataType, target: DataType) -> bool:
     """Return whether the cast is implemented."""
     try:
-        casts.cast(pl.col("a"), current, want, casts.CastTarget(column="a"))
+        casts.cast(pl.col("a"), current, target, casts.CastTarget(column="a"))
     except Unsupported:
         return False
     return True
 
 
-def make_cast_error(current: DataType, want: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
+def make_cast_error(current: DataType, target: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
     """Return the error for a type that values cannot be cast to."""
     how = "" if explicit else "; disable-explicit-type-casting allows only types that hold every value"
     return SchemaMismatch(
-        f"Column type {column}[{current}] cannot be converted to {want} without losing information{how}. Add a column "
+        f"Column type {column}[{current}] cannot be converted to {target} without losing information{how}. Add a "
+        "column "
         "of the new type instead",
         column=column,
     )
@@ -126,7 +129,9 @@ def make_not_null_error(column: str) -> SchemaMismatch:
 # ---- nested columns ----------------------------------------------------
 
 
-def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], prefix: Path = ()) -> Fields:
+def change_fields_at(
+    fields: Fields, path: ColumnPath, change: Callable[[Fields, str], Fields], prefix: ColumnPath = ()
+) -> Fields:
     """Return `fields` with the list that holds the last part of `path` changed by `change`.
 
     `change` gets that list and the last name. `prefix`: the path that leads to `fields`.
@@ -135,43 +140,49 @@ def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str],
     if not rest:
         return change(fields, name)
     at = field_index(fields, name, (*prefix, name))
-    inner = _change_part_fields(fields[at].type, tuple(rest), change, (*prefix, name))
+    inner = _change_nested_fields(fields[at].type, tuple(rest), change, (*prefix, name))
     return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
 
 
-def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str], Fields], prefix: Path) -> DataType:
+def _change_nested_fields(
+    t: DataType, path: ColumnPath, change: Callable[[Fields, str], Fields], prefix: ColumnPath
+) -> DataType:
     if t.root == "ROW":
         return replace(t, fields=change_fields_at(t.fields, path, change, prefix))
-    side = _child_attribute(t, path[0], prefix)
+    side = _nested_type_attribute(t, path[0], prefix)
     if len(path) == 1:
         raise SchemaMismatch(
             f"{join_path((*prefix, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls "
             "or not, and nothing else",
             column=join_path(prefix),
         )
-    return replace(t, **{side: _change_part_fields(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
+    return replace(t, **{side: _change_nested_fields(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
 
 
-def change_type_at(fields: Fields, path: Path, change: Callable[[DataType], DataType], prefix: Path = ()) -> Fields:
+def change_type_at(
+    fields: Fields, path: ColumnPath, change: Callable[[DataType], DataType], prefix: ColumnPath = ()
+) -> Fields:
     """Return `fields` with the type at the end of `path` changed.
 
     `prefix`: the path that leads to `fields`.
     """
     at = field_index(fields, path[0], (*prefix, path[0]))
-    inner = _change_part_type(fields[at].type, path[1:], change, (*prefix, path[0]))
+    inner = _change_nested_type(fields[at].type, path[1:], change, (*prefix, path[0]))
     return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
 
 
-def _change_part_type(t: DataType, path: Path, change: Callable[[DataType], DataType], prefix: Path) -> DataType:
+def _change_nested_type(
+    t: DataType, path: ColumnPath, change: Callable[[DataType], DataType], prefix: ColumnPath
+) -> DataType:
     if not path:
         return change(t)
     if t.root == "ROW":
         return replace(t, fields=change_type_at(t.fields, path, change, prefix))
-    side = _child_attribute(t, path[0], prefix)
-    return replace(t, **{side: _change_part_type(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
+    side = _nested_type_attribute(t, path[0], prefix)
+    return replace(t, **{side: _change_nested_type(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
 
 
-def _child_attribute(t: DataType, name: str, prefix: Path) -> str:
+def _nested_type_attribute(t: DataType, name: str, prefix: ColumnPath) -> str:
     """Return the attribute of an ARRAY or MAP type that a part of a path names."""
     sides = {"ARRAY": "element", "MAP": "value"}
     if sides.get(t.root) == name:
@@ -191,7 +202,7 @@ def _child_attribute(t: DataType, name: str, prefix: Path) -> str:
     )
 
 
-def field_index(fields: Fields, name: str, path: Path) -> int:
+def field_index(fields: Fields, name: str, path: ColumnPath) -> int:
     """Return the index of a field. Raises `ColumnNotFound`."""
     for at, field in enumerate(fields):
         if field.name == name:
@@ -221,40 +232,40 @@ class TypeChangeRules:
     forbids_not_null: bool
     highest_field_id: int
 
-    def evolve_type(self, current: DataType, want: DataType, column: str) -> DataType:
+    def evolve_type(self, current: DataType, target: DataType, column: str) -> DataType:
         """Return the type that a column of type `current` has afterwards. Raises `SchemaMismatch`."""
-        nullable = current.nullable and want.nullable
+        nullable = current.nullable and target.nullable
         if self.forbids_not_null and current.nullable and not nullable:
             raise make_not_null_error(column)
-        match current.root, want.root:
+        match current.root, target.root:
             case "ROW", "ROW":
-                return replace(current, nullable=nullable, fields=self._evolve_fields(current, want, column))
+                return replace(current, nullable=nullable, fields=self._evolve_fields(current, target, column))
             case "ARRAY", "ARRAY":
                 return replace(
                     current,
                     nullable=nullable,
-                    element=self.evolve_type(part(current.element), part(want.element), f"{column}.element"),
+                    element=self.evolve_type(part(current.element), part(target.element), f"{column}.element"),
                 )
             case "MAP", "MAP":
-                if part(current.key).as_nullable() != part(want.key).as_nullable():
+                if part(current.key).as_nullable() != part(target.key).as_nullable():
                     raise SchemaMismatch(
-                        f"Cannot update key type of column {column} from {current.key} type to {want.key} type",
+                        f"Cannot update key type of column {column} from {current.key} type to {target.key} type",
                         column=column,
                     )
                 return replace(
                     current,
                     nullable=nullable,
-                    value=self.evolve_type(part(current.value), part(want.value), f"{column}.value"),
+                    value=self.evolve_type(part(current.value), part(target.value), f"{column}.value"),
                 )
-        if not is_cast_allowed(current, want, explicit=self.allows_explicit_casts):
-            raise make_cast_error(current, want, column, explicit=self.allows_explicit_casts)
-        return replace(want, nullable=nullable)
+        if not is_cast_allowed(current, target, explicit=self.allows_explicit_casts):
+            raise make_cast_error(current, target, column, explicit=self.allows_explicit_casts)
+        return replace(target, nullable=nullable)
 
-    def _evolve_fields(self, current: DataType, want: DataType, column: str) -> tuple[Field, ...]:
+    def _evolve_fields(self, current: DataType, target: DataType, column: str) -> tuple[Field, ...]:
         old = {field.name: (at, field) for at, field in enumerate(current.fields)}
         fields: list[Field] = []
         last = -1
-        for field in want.fields:
+        for field in target.fields:
             name = f"{column}.{field.name}"
             if field.name not in old:
                 if not field.nullable:
@@ -405,13 +416,13 @@ def _add_column(draft: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     draft.fields = change_fields_at(draft.fields, change.path, add)
 
 
-def _insertion_index(fields: Fields, position: ColumnPosition | None, above: Path) -> int | None:
+def _insertion_index(fields: Fields, position: ColumnPosition | None, parent_path: ColumnPath) -> int | None:
     """Return where in a list a new field goes; None where no position is given."""
     if position is None:
         return None
     if position.column is None:
         return 0 if position.relation == "first" else len(fields)
-    return field_index(fields, position.column, (*above, position.column)) + (position.relation == "after")
+    return field_index(fields, position.column, (*parent_path, position.column)) + (position.relation == "after")
 
 
 def _rename_column(draft: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
@@ -459,14 +470,16 @@ def _drop_column(draft: _SchemaDraft, change: schema_changes.DropColumn) -> None
 
 
 def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
-    at = field_index(fields, change.name, (change.name,))
+    at = field_index(fields, change.column, (change.column,))
     position = change.position
     ends = {"first": 0, "last": len(fields) - 1}
     to = (
         ends[position.relation] if position.column is None else field_index(fields, position.column, (position.column,))
     )
     if to == at:
-        raise SchemaMismatch(f"Cannot move itself for column {change.name}: it is there already", column=change.name)
+        raise SchemaMismatch(
+            f"Cannot move itself for column {change.column}: it is there already", column=change.column
+        )
     left = (*fields[:at], *fields[at + 1 :])
     if position.column is not None:
         to = field_index(left, position.column, (position.column,)) + (position.relation == "after")
@@ -494,7 +507,7 @@ def _change_type(draft: _SchemaDraft, change: schema_changes.UpdateType) -> None
     )
     draft.highest_field_id = rules.highest_field_id
     if len(path) == 1 or path[-1] not in ("element", "value"):
-        change_fields_at(draft.fields, path, partial(_check_default_kept, path=path))
+        change_fields_at(draft.fields, path, partial(_check_default_fits_type, path=path))
 
 
 def _change_nullability(draft: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
@@ -512,19 +525,19 @@ def _change_nullability(draft: _SchemaDraft, change: schema_changes.UpdateNullab
     draft.fields = change_type_at(draft.fields, path, renull)
 
 
-def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path) -> Fields:
-    at = field_index(fields, last, path)
+def _with_comment(fields: Fields, name: str, *, comment: str | None, path: ColumnPath) -> Fields:
+    at = field_index(fields, name, path)
     return (*fields[:at], replace(fields[at], comment=comment), *fields[at + 1 :])
 
 
-def _check_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
+def _check_default_fits_type(fields: Fields, name: str, *, path: ColumnPath) -> Fields:
     """Return the same fields, if the default, which rows will get, is a value of the new type."""
-    field = fields[field_index(fields, last, path)]
+    field = fields[field_index(fields, name, path)]
     check_default(field.type, field.default, join_path(path))
     return fields
 
 
-def _with_default(fields: Fields, last: str, *, default: str | None, path: Path) -> Fields:
-    at = field_index(fields, last, path)
+def _with_default(fields: Fields, name: str, *, default: str | None, path: ColumnPath) -> Fields:
+    at = field_index(fields, name, path)
     check_default(fields[at].type, default, join_path(path))
     return (*fields[:at], replace(fields[at], default=default), *fields[at + 1 :])

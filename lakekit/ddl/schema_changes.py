@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 
-Path: TypeAlias = tuple[str, ...]
+ColumnPath: TypeAlias = tuple[str, ...]
 _PATH_PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
@@ -75,7 +75,7 @@ class ColumnPosition:
 class AddColumn:
     """A new column, or a new field of a ROW; at the end where no position is given."""
 
-    path: Path
+    path: ColumnPath
     type: DataType
     position: ColumnPosition | None = None
     default: str | None = None
@@ -86,7 +86,7 @@ class AddColumn:
 class RenameColumn:
     """A new name of a column."""
 
-    path: Path
+    path: ColumnPath
     new_name: str
 
 
@@ -94,14 +94,14 @@ class RenameColumn:
 class DropColumn:
     """The removal of a column: its values stay in old files, and are never read again."""
 
-    path: Path
+    path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateType:
     """A new type of a column; old values are cast when they are read."""
 
-    path: Path
+    path: ColumnPath
     type: DataType
 
 
@@ -109,7 +109,7 @@ class UpdateType:
 class UpdateNullability:
     """A change of whether a column takes nulls."""
 
-    path: Path
+    path: ColumnPath
     nullable: bool
 
 
@@ -117,7 +117,7 @@ class UpdateNullability:
 class UpdateComment:
     """A new comment of a column."""
 
-    path: Path
+    path: ColumnPath
     comment: str | None
 
 
@@ -125,7 +125,7 @@ class UpdateComment:
 class UpdateDefault:
     """The value that rows get which are written without the column."""
 
-    path: Path
+    path: ColumnPath
     default: str | None
 
 
@@ -133,7 +133,7 @@ class UpdateDefault:
 class MoveColumn:
     """A new position of a column."""
 
-    name: str
+    column: str
     position: ColumnPosition
 
 
@@ -174,7 +174,7 @@ TableChange: TypeAlias = (
 )
 
 
-def parse_path(name: str) -> Path:
+def parse_path(name: str) -> ColumnPath:
     """Return the parts of a name: between points, or between backquotes.
 
     Raises: `InvalidOption`, and `SchemaMismatch` for what is no text.
@@ -196,7 +196,7 @@ def parse_path(name: str) -> Path:
     return tuple(parts)
 
 
-def join_path(path: Path) -> str:
+def join_path(path: ColumnPath) -> str:
     """Return a path as a name."""
     return ".".join(path)
 
@@ -240,7 +240,7 @@ def add_column(
 ) -> AddColumn:
     """Add a nullable column, for `t.alter`; rows written before have nulls there.
 
-    `type`: Paimon type text or a Polars type. `default`: the text of the value that later rows get which lack the
+    `type`: Paimon type text or a Polars type. `default`: the value, as text, of rows that are written later without the
     column.
 
     Raises: `SchemaMismatch` for a text that names no type, `TypeError` for two positions.
@@ -304,7 +304,7 @@ def move_column(
     if position is None:
         msg = "a column is moved to a place: give one of after=, before=, first=True, last=True"
         raise TypeError(msg)
-    return MoveColumn(name=join_path(parse_path(name)), position=position)
+    return MoveColumn(column=join_path(parse_path(name)), position=position)
 
 
 def set_option(key: str, value: Any) -> SetOption:
@@ -332,11 +332,11 @@ FIELD_OPTION_PREFIX = "fields."
 _FORMER_KEYS = {"deletion-vectors": "deletion-vectors.enabled"}
 """What older documents called an option that no release ever read under that name."""
 _FORMER_FUNCTIONS = {"first_not_null_value": "first_non_null_value"}
-_LISTS = frozenset(
+_LIST_OPTIONS = frozenset(
     {"bucket-key", "upsert-key", *(key for key, (_, option) in BY_KEY.items() if option.type == "names")}
 )
-_FIELD_LISTS = frozenset({option.key for option in FIELD_OPTIONS.values() if option.type == "names"})
-_FUNCTIONS = ("aggregate-function", "default-aggregate-function")
+_FIELD_LIST_OPTIONS = frozenset({option.key for option in FIELD_OPTIONS.values() if option.type == "names"})
+_FUNCTION_OPTIONS = ("aggregate-function", "default-aggregate-function")
 _MIN_SIMILARITY = 0.8
 _STRIPPED_TYPES = ("boolean", "integer", "long", "number")
 
@@ -378,16 +378,16 @@ def normalize_option(name: str, value: Any) -> tuple[str, str]:
     option = _field_option(key)
     if (
         option == SEQUENCE_GROUP
-        or option in _FIELD_LISTS
-        or key in _LISTS
+        or option in _FIELD_LIST_OPTIONS
+        or key in _LIST_OPTIONS
         or (key.startswith("file-index.") and key.endswith(".columns"))
     ):
-        text = strip_name_list(text)
+        text = normalize_name_list(text)
     elif option in FIELD_KEYS:
         text = _canonical_text(FIELD_OPTIONS[FIELD_KEYS[option]], text, key)
     elif key in BY_KEY:
         text = _canonical_text(BY_KEY[key][1], text, key)
-    if option in _FUNCTIONS or key == "fields.default-aggregate-function":
+    if option in _FUNCTION_OPTIONS or key == "fields.default-aggregate-function":
         text = _FORMER_FUNCTIONS.get(text.strip(), text.strip())
     return key, text
 
@@ -409,16 +409,16 @@ def normalize_key(name: str) -> str:
     key = _FORMER_KEYS.get(key, key)
     if key.startswith(FIELD_OPTION_PREFIX) and key.endswith("." + SEQUENCE_GROUP):
         names = key[len(FIELD_OPTION_PREFIX) : -len(SEQUENCE_GROUP) - 1]
-        return f"{FIELD_OPTION_PREFIX}{strip_name_list(names)}.{SEQUENCE_GROUP}"
+        return f"{FIELD_OPTION_PREFIX}{normalize_name_list(names)}.{SEQUENCE_GROUP}"
     return key
 
 
-def stored_keys(key: str) -> tuple[str, ...]:
+def key_spellings(key: str) -> tuple[str, ...]:
     """Return every key under which a schema file may hold an option: its own and older ones."""
     return (key, *(old for old, now in OLDER_KEYS.items() if now == key))
 
 
-def strip_name_list(text: str) -> str:
+def normalize_name_list(text: str) -> str:
     """Return names between commas, without blanks around them."""
     return ",".join(name.strip() for name in text.split(","))
 
@@ -489,42 +489,42 @@ _TYPE_OPTION = "type"
 
 
 def apply_option_change(
-    options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]
+    options: dict[str, str], current_options: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]
 ) -> None:
-    """Set an option in `options`; `before` are the table's options until now.
+    """Set an option in `options`; `current_options` are the table's options until now.
 
     Raises: `InvalidOption` where the option is fixed or its value invalid, `Unsupported`.
     """
     key, text = normalize_option(key, value)
     check_supported({key: text})
-    old = _find_option(before.texts, key)
-    _check_fixed(before, key, old, text, has_snapshots)
+    old = _find_option(current_options.texts, key)
+    _check_mutable(current_options, key, old, text, has_snapshots)
     if old != text and has_snapshots():
-        _check_scan_mode_change(before, key, text)
-    for name in stored_keys(key):
+        _check_scan_mode_change(current_options, key, text)
+    for name in key_spellings(key):
         options.pop(name, None)
     options[key] = text
 
 
 def apply_option_reset(
-    options: dict[str, str], before: TableOptions, key: str, *, has_snapshots: Callable[[], bool]
+    options: dict[str, str], current_options: TableOptions, key: str, *, has_snapshots: Callable[[], bool]
 ) -> None:
     """Remove an option from `options`, if it is set. Raises `InvalidOption` where it is fixed."""
     key = normalize_key(key)
-    old = _find_option(before.texts, key)
-    _check_fixed(before, key, old, None, has_snapshots)
+    old = _find_option(current_options.texts, key)
+    _check_mutable(current_options, key, old, None, has_snapshots)
     if old is not None and has_snapshots():
         if key == "bucket":
             raise InvalidOption(
                 "Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key
             )
-        _check_scan_mode_change(before, key, None)
-    for name in stored_keys(key):
+        _check_scan_mode_change(current_options, key, None)
+    for name in key_spellings(key):
         options.pop(name, None)
 
 
 def _find_option(options: dict[str, str] | Any, key: str) -> str | None:
-    return next((options[name] for name in stored_keys(key) if name in options), None)
+    return next((options[name] for name in key_spellings(key) if name in options), None)
 
 
 def _option_value(key: str, text: str | None) -> Any:
@@ -533,36 +533,41 @@ def _option_value(key: str, text: str | None) -> Any:
     return option.default_value if text is None else option.parse_value(text)
 
 
-def _check_fixed(
-    before: TableOptions, key: str, old: str | None, new: str | None, has_snapshots: Callable[[], bool]
+def _check_mutable(
+    current_options: TableOptions,
+    key: str,
+    old_text: str | None,
+    new_text: str | None,
+    has_snapshots: Callable[[], bool],
 ) -> None:
-    if old == new or (key in BY_KEY and old is not None and _is_same_value(key, old, new)):
+    if old_text == new_text or (key in BY_KEY and old_text is not None and _is_same_value(key, old_text, new_text)):
         return
-    if key == _TYPE_OPTION and not _is_same_value(key, old, new):
+    if key == _TYPE_OPTION and not _is_same_value(key, old_text, new_text):
         raise InvalidOption(
-            f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want",
+            f"Change 'type' is not supported yet. The table is a {current_options.type}; make another of the kind you "
+            "want",
             key=key,
-            value=new,
+            value=new_text,
         )
     if key in IMMUTABLE_OPTIONS and has_snapshots():
-        current = "not set" if old is None else repr(old)
+        current = "not set" if old_text is None else repr(old_text)
         raise InvalidOption(
             f"Change '{key}' is not supported yet. It is {current}, and fixed since the table has snapshots: make a "
             "new table and write the rows there",
             key=key,
-            value=new,
+            value=new_text,
         )
 
 
-def _is_same_value(key: str, old: str | None, new: str | None) -> bool:
+def _is_same_value(key: str, old_text: str | None, new_text: str | None) -> bool:
     """Return whether two texts of an option mean the same; None means its default."""
     try:
-        return bool(_option_value(key, old) == _option_value(key, new))
+        return bool(_option_value(key, old_text) == _option_value(key, new_text))
     except InvalidOption:
         return False
 
 
-def _check_scan_mode_change(before: TableOptions, key: str, text: str | None) -> None:
-    why = table_options.immutable_reason(before, key, _option_value(key, text)) if key in BY_KEY else None
+def _check_scan_mode_change(current_options: TableOptions, key: str, text: str | None) -> None:
+    why = table_options.immutable_reason(current_options, key, _option_value(key, text)) if key in BY_KEY else None
     if why is not None:
         raise InvalidOption(why, key=key, value=text)

@@ -351,7 +351,7 @@ def apply_assignments(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableConte
     return pl.concat(
         [
             row_conversion.empty_frame(ctx),
-            *row_conversion.batches(made.select(cols(ctx.schema.names)), ctx, remedies=COMPUTED_VALUE_HINTS),
+            *row_conversion.convert_batches(made.select(cols(ctx.schema.names)), ctx, error_hints=COMPUTED_VALUE_HINTS),
         ]
     )
 

@@ -30,7 +30,7 @@ from lakekit.metadata import snapshots, table_context
 from lakekit.predicate import FALSE, TRUE
 from lakekit.read import lazy_frames, planner as plans, polars_pushdown
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
-from lakekit.read.row_groups import pyarrow_text
+from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.time_travel import Position
 from lakekit.read.user_expressions import is_row_wise, translate_compute_errors, used_columns
 from lakekit.write import bucket_assigners
@@ -204,7 +204,7 @@ class TargetRows:
 
     def always(self, expr: pl.Expr) -> bool | None:
         """Return True if a condition holds of every row, False if of none, None if it depends on the row."""
-        filters = [parse_exact(pyarrow_text(term)) for term in polars_pushdown.filters_of(expr, self.schema)]
+        filters = [parse_exact(filter_to_pyarrow_text(term)) for term in polars_pushdown.filters_of(expr, self.schema)]
         if expr.meta.root_names() or len(filters) != 1:
             return None
         return {TRUE: True, FALSE: False}.get(filters[0]) if filters[0] is not None else None

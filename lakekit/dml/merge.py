@@ -216,7 +216,7 @@ class _MergeRun:
                 rows.select(action.columns) for action, rows in split_by_action(unmatched, self.plan.not_matched)
             ]
         for frame in inserts:
-            for batch in row_conversion.batches(frame, self.ctx, remedies=COMPUTED_VALUE_HINTS):
+            for batch in row_conversion.convert_batches(frame, self.ctx, error_hints=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
 
     def _make_conflict(self, row: dict[str, object]) -> MergeConflict:

@@ -269,7 +269,7 @@ def _source_schema(rows: pl.DataFrame) -> Schema:
 def _read_source(source: object, ctx: TableContext) -> pl.DataFrame:
     """Return all rows of the source; a source without rows and columns gets the table's columns."""
     frames = input_frames.open_input(source, ctx)
-    pieces = list(frames.pieces(ctx))
+    pieces = list(frames.iter_frames(ctx))
     schema = polars_schema(ctx.schema.fields) if frames.schema is None else frames.schema
     frame = without_empty_chunks(pl.concat(pieces)) if pieces else pl.DataFrame(schema=schema)
     zoned = [

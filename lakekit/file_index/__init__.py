@@ -1,3 +1,3 @@
 """File indexes of data files, one plugin module for each kind; `evaluator` says what a module has."""
 
-NOT_PARTS = frozenset({"container", "evaluator"})
+NOT_PLUGINS = frozenset({"container", "evaluator"})

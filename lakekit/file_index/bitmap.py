@@ -63,7 +63,7 @@ _STORED_DTYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 # ---- building --------------------------------------------------------------------------------------------------------
 
 
-class _BitmapRanges(NamedTuple):
+class _EncodedBitmaps(NamedTuple):
     """The bitmaps of all groups of rows: the bytes, and each group's offset and length in its entry."""
 
     data: bytes
@@ -97,22 +97,22 @@ def _i32(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)
 
 
-def _encode_bitmaps(codes: NDArray[np.int64], count: int, start: int) -> _BitmapRanges:
+def _encode_bitmaps(codes: NDArray[np.int64], distinct_count: int, body_offset: int) -> _EncodedBitmaps:
     valued = np.flatnonzero(codes >= 0)
     rows = valued[np.argsort(codes[valued], kind="stable")]
-    sizes = np.bincount(codes[valued], minlength=count)
+    sizes = np.bincount(codes[valued], minlength=distinct_count)
     ends = np.cumsum(sizes)
     single = sizes == 1
     many = np.repeat(~single, sizes)
     data, offsets = roaring.encode_bitmaps(rows[many], np.concatenate([[0], np.cumsum(sizes[~single])]))
-    entry_offsets, lengths = np.empty(count, np.int64), np.full(count, -1, np.int64)
+    entry_offsets, lengths = np.empty(distinct_count, np.int64), np.full(distinct_count, -1, np.int64)
     entry_offsets[single] = -1 - rows[(ends - sizes)[single]]
-    entry_offsets[~single] = start + offsets[:-1]
+    entry_offsets[~single] = body_offset + offsets[:-1]
     lengths[~single] = np.diff(offsets)
-    return _BitmapRanges(data.tobytes(), entry_offsets, lengths)
+    return _EncodedBitmaps(data.tobytes(), entry_offsets, lengths)
 
 
-def _encode_blocks(keys: RaggedBytes, bodies: _BitmapRanges, block_size: int) -> bytes:
+def _encode_blocks(keys: RaggedBytes, bodies: _EncodedBitmaps, block_size: int) -> bytes:
     data, offsets = keys
     entries, ends = container.concat_rowwise(keys, container.encode_i32_rows(bodies.offsets, bodies.lengths))
     heads, blocks = bytearray(), bytearray()
@@ -132,9 +132,9 @@ _STRUCT_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
 @lru_cache(16)
-def _entry_struct(width: int, numbers: int) -> Struct:
-    """Return the struct of an entry: a value of that width, then `numbers` i32."""
-    return Struct(f">{_STRUCT_LETTERS[width]}{numbers}i")
+def _entry_struct(width: int, int_count: int) -> Struct:
+    """Return the struct of an entry: a value of that width, then `int_count` i32."""
+    return Struct(f">{_STRUCT_LETTERS[width]}{int_count}i")
 
 
 # ---- probing ---------------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
             _entry_rows(cursor, body, entry, rows)
 
 
-def _read_all_entries_v1(cursor: Cursor, t: DataType, values: int) -> tuple[list[_Entry], int]:
-    return [_Entry(offset, -1) for _, (offset,) in _read_entries(cursor, t, values, 1, None)], cursor.tell
+def _read_all_entries_v1(cursor: Cursor, t: DataType, distinct_count: int) -> tuple[list[_Entry], int]:
+    return [_Entry(offset, -1) for _, (offset,) in _read_entries(cursor, t, distinct_count, 1, None)], cursor.tell
 
 
 def _read_all_entries_v2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
@@ -227,87 +227,92 @@ def _read_all_entries_v2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int
     return entries, start + length
 
 
-def _entry_rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
+def _entry_rows(cursor: Cursor, body_offset: int, entry: _Entry, row_count: int) -> BitMap:
     payload = cursor.data
     if entry.offset < 0:
         positions = BitMap([-1 - entry.offset])
     else:
-        at = min(body + entry.offset, len(payload))
+        at = min(body_offset + entry.offset, len(payload))
         end = len(payload) if entry.length < 0 else min(at + entry.length, len(payload))
         positions = roaring.read_bitmap(cursor.region(at, end), "bitmap")
     if positions and positions.max() >= row_count:
         raise Cursor(payload).make_error(
-            f"row {positions.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body
+            f"row {positions.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body_offset
         )
     return positions
 
 
 def _read_entries(
-    cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None
+    cursor: Cursor, t: DataType, count: int, int_count: int, searched_keys: set[Key] | None
 ) -> list[tuple[Key, tuple[int, ...]]]:
-    """Read `count` × (value | `numbers` i32); return those with a wanted value (None: all)."""
+    """Read `count` × (value | `int_count` i32); return those with a wanted value (None: all)."""
     width = STORED_WIDTHS.get(t.root)
-    if count < 0 or count * (4 * numbers + (width or 4)) > cursor.remaining:
+    if count < 0 or count * (4 * int_count + (width or 4)) > cursor.remaining:
         raise cursor.make_error(f"{count} entries in {cursor.remaining} bytes", "entries")
     if width is None:
         pairs: list[tuple[Key, tuple[int, ...]]] = []
-        if wanted and cursor.spans is None and not _may_contain_texts(cursor, wanted):
+        if searched_keys and cursor.spans is None and not _may_contain_strings(cursor, searched_keys):
             return pairs
         for _ in range(count):
             key = container.read_key(cursor, t, "value")
-            if wanted is None or key in wanted:
-                pairs.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:numbers])))
+            if searched_keys is None or key in searched_keys:
+                pairs.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:int_count])))
             else:
-                cursor.raw(4 * numbers, "numbers")
+                cursor.raw(4 * int_count, "numbers")
         return pairs
     begin = cursor.tell
-    data = cursor.view(count * (width + 4 * numbers), "entries")
+    data = cursor.view(count * (width + 4 * int_count), "entries")
     if cursor.spans is None and (
-        len(wanted) <= _MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES
+        len(searched_keys) <= _MAX_SEARCHED_KEYS if searched_keys is not None else count <= _MAX_UNPACKED_ENTRIES
     ):
-        form = _entry_struct(width, numbers)
+        form = _entry_struct(width, int_count)
         return (
             [(container.convert_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
-            if wanted is None
-            else _search_numbers(data, form, t, wanted)
+            if searched_keys is None
+            else _search_fixed_width(data, form, t, searched_keys)
         )
-    table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
+    table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (int_count,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
         keys = container.order_float_bits(keys, width)
     if cursor.spans is not None:
         for i, key in enumerate(keys.tolist()):
-            start = begin + i * (width + 4 * numbers)
+            start = begin + i * (width + 4 * int_count)
             cursor.record(start, width, "value", key)
-            for j in range(numbers):
+            for j in range(int_count):
                 cursor.record(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
     at = (
         np.arange(count)
-        if wanted is None
-        else np.flatnonzero(np.isin(keys, [k for k in wanted if isinstance(k, int) and -(2**63) <= k < 2**63]))
+        if searched_keys is None
+        else np.flatnonzero(np.isin(keys, [k for k in searched_keys if isinstance(k, int) and -(2**63) <= k < 2**63]))
     )
     return list(zip(keys[at].tolist(), map(tuple, table["numbers"][at].tolist()), strict=True))
 
 
-def _may_contain_texts(cursor: Cursor, wanted: set[Key]) -> bool:
-    """Return whether the remaining bytes may contain one of those texts, by a search without decoding."""
+def _may_contain_strings(cursor: Cursor, searched_keys: set[Key]) -> bool:
+    """Return whether the remaining bytes may contain one of the searched strings, by a search without decoding."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.remaining]
-    return any(may_contain_length_prefixed(left, key) for key in wanted)
+    return any(may_contain_length_prefixed(left, key) for key in searched_keys)
 
 
-def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
+def _search_fixed_width(
+    data: memoryview, entry_struct: Struct, t: DataType, searched_keys: set[Key]
+) -> list[tuple[Key, tuple[int, ...]]]:
     """Return what `_read_entries` does, for few numbers: compared as stored, only equal entries are decoded."""
-    values = np.ndarray((len(data) // form.size,), _STORED_DTYPES[STORED_WIDTHS[t.root]], data, 0, (form.size,))
+    values = np.ndarray(
+        (len(data) // entry_struct.size,), _STORED_DTYPES[STORED_WIDTHS[t.root]], data, 0, (entry_struct.size,)
+    )
     pairs: list[tuple[Key, tuple[int, ...]]] = []
-    for key in wanted:
-        if isinstance(key, int) and (stored := _stored_number(key, t)) is not None:
+    for key in searched_keys:
+        if isinstance(key, int) and (stored := _to_stored_integer(key, t)) is not None:
             pairs += [
-                (key, form.unpack_from(data, at * form.size)[1:]) for at in (values == stored).nonzero()[0].tolist()
+                (key, entry_struct.unpack_from(data, at * entry_struct.size)[1:])
+                for at in (values == stored).nonzero()[0].tolist()
             ]
     return pairs
 
 
-def _stored_number(key: int, t: DataType) -> int | None:
+def _to_stored_integer(key: int, t: DataType) -> int | None:
     """Return the number whose little endian bytes a key is stored as; None if the type does not hold it."""
     width = STORED_WIDTHS[t.root]
     bound = 1 << 8 * width - 1
@@ -316,54 +321,60 @@ def _stored_number(key: int, t: DataType) -> int | None:
     return int.from_bytes(container.convert_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
 
 
-def _find_entries_v1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
-    entries = [_Entry(offset, -1) for _, (offset,) in _read_entries(cursor, t, values, 1, wanted)]
+def _find_entries_v1(
+    cursor: Cursor, t: DataType, distinct_count: int, searched_keys: set[Key]
+) -> tuple[list[_Entry], int]:
+    entries = [_Entry(offset, -1) for _, (offset,) in _read_entries(cursor, t, distinct_count, 1, searched_keys)]
     return entries, cursor.tell
 
 
-def _skip_to_body_v1(cursor: Cursor, t: DataType, values: int) -> int:
-    return _find_entries_v1(cursor, t, values, set())[1]
+def _skip_to_body_v1(cursor: Cursor, t: DataType, distinct_count: int) -> int:
+    return _find_entries_v1(cursor, t, distinct_count, set())[1]
 
 
-def _find_entries_v2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:  # noqa: ARG001
-    # a block has its own count of entries
+def _find_entries_v2(
+    cursor: Cursor,
+    t: DataType,
+    distinct_count: int,  # noqa: ARG001 - a block has its own count of entries
+    searched_keys: set[Key],
+) -> tuple[list[_Entry], int]:
     heads = _read_entries(cursor, t, cursor.i32be("blocks"), 1, None)
     length = cursor.i32be("blocks length")
     start = cursor.tell
     cursor.skip(length, "blocks")
     firsts = [key for key, _ in heads]
     by_block: dict[int, set[Key]] = {}
-    for key in wanted:
+    for key in searched_keys:
         block = container.count_before(firsts, key, right=True) - 1
         if block >= 0:
             by_block.setdefault(block, set()).add(key)
     entries = []
     for block, keys in by_block.items():
-        following = heads[block + 1][1][0] if block + 1 < len(heads) else length
-        entries += _find_in_block(cursor, t, start, length, heads[block][1][0], keys, following=following)
+        next_offset = heads[block + 1][1][0] if block + 1 < len(heads) else length
+        entries += _find_in_block(cursor, t, start, length, heads[block][1][0], keys, next_offset=next_offset)
     return entries, start + length
 
 
 def _find_in_block(
     cursor: Cursor,
     t: DataType,
-    start: int,
-    length: int,
+    blocks_offset: int,
+    blocks_length: int,
     offset: int,
-    wanted: set[Key] | None,
+    searched_keys: set[Key] | None,
     *,
-    following: int | None = None,
+    next_offset: int | None = None,
 ) -> list[_Entry]:
     """Return the wanted entries of the block at `offset` among all blocks.
 
-    `following` is the offset of the next block, if known.
+    `next_offset` is the offset of the next block, if known.
     """
-    if not 0 <= offset <= length:
-        raise cursor.make_error(f"a block at {offset} of {length}", "block offset", at=start)
-    end = following if following is not None and offset <= following <= length else length
-    inside = cursor.region(start + offset, start + end)
-    return [_Entry(*numbers) for _, numbers in _read_entries(inside, t, inside.i32be("entries"), 2, wanted)]
+    if not 0 <= offset <= blocks_length:
+        raise cursor.make_error(f"a block at {offset} of {blocks_length}", "block offset", at=blocks_offset)
+    end = next_offset if next_offset is not None and offset <= next_offset <= blocks_length else blocks_length
+    inside = cursor.region(blocks_offset + offset, blocks_offset + end)
+    return [_Entry(*numbers) for _, numbers in _read_entries(inside, t, inside.i32be("entries"), 2, searched_keys)]
 
 
-def _skip_to_body_v2(cursor: Cursor, t: DataType, values: int) -> int:
-    return _find_entries_v2(cursor, t, values, set())[1]
+def _skip_to_body_v2(cursor: Cursor, t: DataType, distinct_count: int) -> int:
+    return _find_entries_v2(cursor, t, distinct_count, set())[1]

@@ -47,7 +47,7 @@ from lakekit.codec.hashing import float_bits
 from lakekit.errors import Corrupt, InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.predicate import Leaf, to_internal_literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
-from lakekit.types.arrow import to_contiguous, to_unscaled
+from lakekit.types.arrow import to_plain_array, to_unscaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,7 +248,7 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
     Raises:
         ValueOutOfRange: the column does not fit its type, or a decimal exceeds 64 bits.
     """
-    array = to_contiguous(column, t)
+    array = to_plain_array(column, t)
     nulls = null_mask(array)
     if t.root in STRINGS or t.root in BINARIES:
         return ColumnKeys(array.cast(pa.binary()), nulls)

@@ -11,7 +11,7 @@ warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"l
 
 `POLARS_WARN_UNSTABLE=1` is meant for the code of the user, not for this.
 """
-NOT_PARTS = frozenset({
+NOT_PLUGINS = frozenset({
     "avro_writer", "casts", "encoder", "external_reader", "foreign_file", "orc_values", "orc_write",
     "parquet_bounds", "parquet_footer", "parquet_pages", "parquet_writer", "polars_types", "text_casts",
     "texts", "thrift",

@@ -8,14 +8,14 @@ Arrow's writer ends the process over null keys, so such files are written as lis
 dropped, its number too: every column behind it moves up by one, in types, streams, encodings and statistics. All other
 bytes of a stripe stay as they are. `orc_tail.rewrite_types` goes the other way, for Arrow's reader.
 
-Arrow cuts times toward zero and stores negative nanoseconds, which the reference reads where they are whole
-milliseconds and fails for otherwise. The two streams of such columns are replaced by those of the reference. Row
+Arrow cuts times toward zero and stores negative nanoseconds. The reference reads such a time if it is a whole number of
+milliseconds, and fails if it is not. The two streams of such columns are replaced by those of the reference. Row
 indexes and the bounds of these columns are dropped: they would give other places and other times. A time in the last
-second before 1970 keeps Arrow's form: the reference reads its own a second late.
+second before 1970 stays as Arrow writes it: the form that the reference writes is read by the reference a second late.
 
 An ORC TIMESTAMP is a wall clock. Its file stores the instant at which a clock in the zone of the writer showed it, as
-whole seconds since 2015-01-01 in that zone, cut toward zero, and nanoseconds. A reader subtracts the second that was
-cut by the sign of the *instant*, and then looks up the offset of the zone, by the rules of `java.util.TimeZone`
+whole seconds since 2015-01-01 in that zone, cut toward zero, and nanoseconds. A reader of an instant before 1970
+subtracts the second that the cut added, and then looks up the offset of the zone, by the rules of `java.util.TimeZone`
 (`utc_offsets`):
 
     stored (seconds s, nanos n)     s = s + base;  s = s - 1 where s < 0 and n > 999 999;  wall clock = s + offset(s), n
@@ -62,17 +62,17 @@ if TYPE_CHECKING:
     Seconds = NDArray[np.int64]
 
 EPOCH_2015 = 1_420_070_400
-MAP_MARK = "lakekit.map"
+MAP_ATTRIBUTE = "lakekit.map"
 """The attribute of a STRUCT that is an entry of a map."""
 INDEX_STREAMS = frozenset({6, 7, 8})
 """Row indexes and bloom filters, which precede the data of a stripe."""
-_ATTRIBUTES = 7
-_STRIPES, _TYPES, _STATISTICS, _INDEX_ROWS = 3, 4, 7, 8
-_TIMESTAMPS = frozenset({TIMESTAMP, TIMESTAMP_INSTANT})
-_BOUNDS = 9
+_TYPE_ATTRIBUTES_FIELD = 7
+_STRIPES_FIELD, _TYPES_FIELD, _STATISTICS_FIELD, _ROW_INDEX_STRIDE_FIELD = 3, 4, 7, 8
+_TIMESTAMP_KINDS = frozenset({TIMESTAMP, TIMESTAMP_INSTANT})
+_TIMESTAMP_STATISTICS_FIELD = 9
 """The member of a column's statistics that holds its least and greatest time."""
-_WIDTHS = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64])
-_RUN = 512
+_RUN_BIT_WIDTHS = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64])
+_MAX_RUN_LENGTH = 512
 
 
 class RewrittenStripe(NamedTuple):
@@ -86,7 +86,9 @@ class RewrittenStripe(NamedTuple):
 
 def file_statistics(tail: OrcTail) -> list[bytes]:
     """Return the statistics of the whole file, a message for each column."""
-    return [bytes(part.value) for part in tail.footer if part.number == _STATISTICS and isinstance(part.value, bytes)]
+    return [
+        bytes(part.value) for part in tail.footer if part.number == _STATISTICS_FIELD and isinstance(part.value, bytes)
+    ]
 
 
 def stripe_statistics(tail: OrcTail) -> list[list[bytes]]:
@@ -105,7 +107,7 @@ def build_file(
     stripes: Iterable[RewrittenStripe],
     root: OrcColumn,
     statistics: Sequence[bytes],
-    by_stripe: Sequence[Sequence[bytes]],
+    statistics_by_stripe: Sequence[Sequence[bytes]],
 ) -> bytes:
     """Return a file of those stripes, types and statistics; where no stripe has an index, the tail says so."""
     out = bytearray(b"ORC")
@@ -118,14 +120,16 @@ def build_file(
         for piece in (stripe.indexes, stripe.body, packed):
             out += piece
     content_bytes = len(out)
-    metadata = _stripe_statistics_message(tail, by_stripe)
-    replaced = {2, _STRIPES, _TYPES, _STATISTICS} | (set() if has_index else {_INDEX_ROWS})
+    metadata = _stripe_statistics_message(tail, statistics_by_stripe)
+    replaced = {2, _STRIPES_FIELD, _TYPES_FIELD, _STATISTICS_FIELD} | (
+        set() if has_index else {_ROW_INDEX_STRIDE_FIELD}
+    )
     members = [
         ProtobufField(2, content_bytes),
-        *(ProtobufField(_STRIPES, message) for message in told),
-        *(ProtobufField(_TYPES, message) for message in orc_tail.type_messages(root)),
-        *(ProtobufField(_STATISTICS, message) for message in statistics),
-        *([] if has_index else [ProtobufField(_INDEX_ROWS, 0)]),
+        *(ProtobufField(_STRIPES_FIELD, message) for message in told),
+        *(ProtobufField(_TYPES_FIELD, message) for message in orc_tail.type_messages(root)),
+        *(ProtobufField(_STATISTICS_FIELD, message) for message in statistics),
+        *([] if has_index else [ProtobufField(_ROW_INDEX_STRIDE_FIELD, 0)]),
         *(part for part in tail.footer if part.number not in replaced),
     ]
     footer = orc_tail.store_chunks(orc_tail.build_message(members), tail)
@@ -136,8 +140,10 @@ def build_file(
     return bytes(out) + metadata + footer + postscript + bytes([len(postscript)])
 
 
-def _stripe_statistics_message(tail: OrcTail, by_stripe: Sequence[Sequence[bytes]]) -> bytes:
-    messages = [orc_tail.build_message([ProtobufField(1, message) for message in columns]) for columns in by_stripe]
+def _stripe_statistics_message(tail: OrcTail, statistics_by_stripe: Sequence[Sequence[bytes]]) -> bytes:
+    messages = [
+        orc_tail.build_message([ProtobufField(1, message) for message in columns]) for columns in statistics_by_stripe
+    ]
     return orc_tail.store_chunks(orc_tail.build_message([ProtobufField(1, message) for message in messages]), tail)
 
 
@@ -147,29 +153,31 @@ def _stripe_statistics_message(tail: OrcTail, by_stripe: Sequence[Sequence[bytes
 def restore_maps(data: bytes | bytearray) -> bytes:
     """Return the file with its marked lists as maps. Raises what `orc_tail.parse` raises."""
     tail = orc_tail.parse_tail(bytes(data))
-    columns = list(_as_map(tail.root).preorder())
+    columns = list(_with_maps(tail.root).preorder())
     numbers = {column.number: number for number, column in enumerate(columns)}
-    stripes = (_map_stripe(tail, stripe, columns, numbers) for stripe in tail.stripes)
+    stripes = (_restore_stripe_maps(tail, stripe, columns, numbers) for stripe in tail.stripes)
     by_stripe = [_reorder_columns(messages, columns) for messages in stripe_statistics(tail)]
     statistics = _reorder_columns(file_statistics(tail), columns)
     return build_file(tail, stripes, columns[0], statistics, by_stripe)
 
 
-def _as_map(column: OrcColumn) -> OrcColumn:
+def _with_maps(column: OrcColumn) -> OrcColumn:
     """Return the type tree with maps in place of marked lists."""
     children = column.children
     if column.kind == LIST and children and _is_marked(children[0]):
-        return OrcColumn(MAP, column.number, column.members, [_as_map(child) for child in children[0].children])
-    return OrcColumn(column.kind, column.number, column.members, [_as_map(child) for child in children], column.names)
+        return OrcColumn(MAP, column.number, column.members, [_with_maps(child) for child in children[0].children])
+    return OrcColumn(
+        column.kind, column.number, column.members, [_with_maps(child) for child in children], column.names
+    )
 
 
 def _is_marked(column: OrcColumn) -> bool:
-    texts = [part.value for part in column.members if part.number == _ATTRIBUTES]
-    return column.kind == STRUCT and any(isinstance(text, bytes) and MAP_MARK.encode() in text for text in texts)
+    texts = [part.value for part in column.members if part.number == _TYPE_ATTRIBUTES_FIELD]
+    return column.kind == STRUCT and any(isinstance(text, bytes) and MAP_ATTRIBUTE.encode() in text for text in texts)
 
 
-def _map_stripe(
-    tail: OrcTail, stripe: StripeRange, columns: Sequence[OrcColumn], numbers: dict[int, int]
+def _restore_stripe_maps(
+    tail: OrcTail, stripe: StripeRange, columns: Sequence[OrcColumn], new_ids: dict[int, int]
 ) -> RewrittenStripe:
     """Return a stripe without what belongs to dropped columns."""
     footer = orc_tail.read_stripe_footer(tail, stripe)
@@ -179,14 +187,14 @@ def _map_stripe(
     for text in orc_tail.bytes_members(footer, 1):
         parts = orc_tail.parse_members(text)
         kind, number, length = (orc_tail.integer_member(parts, member) for member in (1, 2, 3))
-        if number in numbers:
+        if number in new_ids:
             into = index if kind in INDEX_STREAMS else body
             into += tail.data[start : start + length]
             streams.append(
                 ProtobufField(
                     1,
                     orc_tail.build_message(
-                        [ProtobufField(1, kind), ProtobufField(2, numbers[number]), ProtobufField(3, length)]
+                        [ProtobufField(1, kind), ProtobufField(2, new_ids[number]), ProtobufField(3, length)]
                     ),
                 )
             )
@@ -199,41 +207,44 @@ def _map_stripe(
     return RewrittenStripe(bytes(index), bytes(body), message, stripe.row_count)
 
 
-def _reorder_columns(texts: Sequence[bytes], columns: Sequence[OrcColumn]) -> list[bytes]:
-    """Return the texts of the columns that are left, in their order; `texts` has one for each old column."""
-    return [texts[column.number] for column in columns if column.number < len(texts)]
+def _reorder_columns(messages: Sequence[bytes], columns: Sequence[OrcColumn]) -> list[bytes]:
+    """Return the texts of the columns that are left, in their order; `messages` has one for each old column."""
+    return [messages[column.number] for column in columns if column.number < len(messages)]
 
 
 # ---- times before 1970 ------------------------------------------------------------
 
 
 class TimestampColumn(NamedTuple):
-    """The values of one column of a file that are not null, in their order: ticks, of which a millisecond has some."""
+    """The non-null times of one column of a file, in row order.
+
+    `ticks` counts units since 1970; `ticks_per_milli` is how many of them are a millisecond (1, 1000 or 1 000 000).
+    """
 
     ticks: Ticks
     ticks_per_milli: int
 
 
-def has_fraction_before_1970(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
-    """Return which times are before 1970 and no whole milliseconds."""
-    return (ticks < 0) & (ticks % per_milli != 0)
+def has_submilli_before_1970(ticks: Ticks, ticks_per_milli: int) -> NDArray[np.bool_]:
+    """Return the mask of times before 1970 that are no whole number of milliseconds."""
+    return (ticks < 0) & (ticks % ticks_per_milli != 0)
 
 
-def is_last_second_before_1970(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
-    """Return which times are stored with zero seconds, although before 1970."""
-    return (ticks < 0) & (ticks >= -999 * per_milli)
+def is_last_second_before_1970(ticks: Ticks, ticks_per_milli: int) -> NDArray[np.bool_]:
+    """Return the mask of times in the second before 1970: their seconds are stored as 0."""
+    return (ticks < 0) & (ticks >= -999 * ticks_per_milli)
 
 
-def rewrite_timestamps(data: bytes | bytearray, times: Sequence[TimestampColumn | None]) -> bytes:
+def rewrite_timestamps(data: bytes | bytearray, columns: Sequence[TimestampColumn | None]) -> bytes:
     """Return the file with other streams for its timestamps. Raises what `orc_tail.parse` raises.
 
     Args:
         data: the file.
-        times: the values of each timestamp column in the order of the columns; None: it stays as it is.
+        columns: the values of each timestamp column in the order of the columns; None: it stays as it is.
     """
     tail = orc_tail.parse_tail(bytes(data))
-    numbers = [column.number for column in tail.root.preorder() if column.kind in _TIMESTAMPS]
-    changed = {number: one for number, one in zip(numbers, times, strict=True) if one is not None}
+    numbers = [column.number for column in tail.root.preorder() if column.kind in _TIMESTAMP_KINDS]
+    changed = {number: one for number, one in zip(numbers, columns, strict=True) if one is not None}
     by_stripe = stripe_statistics(tail)
     stripes = []
     ends = dict.fromkeys(changed, 0)
@@ -256,7 +267,9 @@ def rewrite_timestamps(data: bytes | bytearray, times: Sequence[TimestampColumn 
 
 def _without_bounds(statistics: Sequence[bytes], changed: Container[int]) -> list[bytes]:
     return [
-        orc_tail.build_message([part for part in orc_tail.parse_members(message) if part.number != _BOUNDS])
+        orc_tail.build_message(
+            [part for part in orc_tail.parse_members(message) if part.number != _TIMESTAMP_STATISTICS_FIELD]
+        )
         if number in changed
         else message
         for number, message in enumerate(statistics)
@@ -293,18 +306,23 @@ def _rewrite_timestamp_stripe(
     return RewrittenStripe(b"", bytes(body), message, stripe.row_count)
 
 
-def encode_timestamps(ticks: Ticks, per_milli: int) -> tuple[bytes, bytes]:
+def encode_timestamps(ticks: Ticks, ticks_per_milli: int) -> tuple[bytes, bytes]:
     """Return the stream of seconds and the stream of nanoseconds of times."""
-    millis, rest = np.divmod(ticks, per_milli)
+    millis, rest = np.divmod(ticks, ticks_per_milli)
     seconds = np.where(millis < 0, -(-millis // 1000), millis // 1000)
-    nanos = millis % 1000 * 1_000_000 + rest * (1_000_000 // per_milli)
-    nanos = np.where(is_last_second_before_1970(ticks, per_milli), nanos - 1_000_000_000, nanos)
+    nanos = millis % 1000 * 1_000_000 + rest * (1_000_000 // ticks_per_milli)
+    nanos = np.where(is_last_second_before_1970(ticks, ticks_per_milli), nanos - 1_000_000_000, nanos)
     from_2015 = seconds - EPOCH_2015
-    return _encode_direct(((from_2015 << 1) ^ (from_2015 >> 63)).view(np.uint64)), _encode_direct(_without_zeros(nanos))
+    return _encode_direct(((from_2015 << 1) ^ (from_2015 >> 63)).view(np.uint64)), _encode_direct(
+        _encode_trailing_zeros(nanos)
+    )
 
 
-def _without_zeros(nanos: Ticks) -> NDArray[np.uint64]:
-    """Return numbers of nanoseconds as ORC stores them: without two to eight zeros at their end, which it counts."""
+def _encode_trailing_zeros(nanos: Ticks) -> NDArray[np.uint64]:
+    """Return nanoseconds as ORC stores them.
+
+    Two to eight trailing zeros are removed and counted in the low three bits.
+    """
     stored = nanos << 3
     for zeros in range(2, 9):
         stored = np.where(nanos % 10**zeros == 0, nanos // 10**zeros << 3 | zeros - 1, stored)
@@ -313,12 +331,14 @@ def _without_zeros(nanos: Ticks) -> NDArray[np.uint64]:
 
 def _encode_direct(values: NDArray[np.uint64]) -> bytes:
     """Return unsigned numbers in direct runs, each as wide as its greatest number."""
-    return b"".join(_encode_run(values[start : start + _RUN]) for start in range(0, len(values), _RUN))
+    return b"".join(
+        _encode_run(values[start : start + _MAX_RUN_LENGTH]) for start in range(0, len(values), _MAX_RUN_LENGTH)
+    )
 
 
 def _encode_run(values: NDArray[np.uint64]) -> bytes:
-    code = int(np.searchsorted(_WIDTHS, max(1, int(values.max()).bit_length())))
-    bits = np.unpackbits(values.astype(">u8").view(np.uint8)).reshape(-1, 64)[:, 64 - int(_WIDTHS[code]) :]
+    code = int(np.searchsorted(_RUN_BIT_WIDTHS, max(1, int(values.max()).bit_length())))
+    bits = np.unpackbits(values.astype(">u8").view(np.uint8)).reshape(-1, 64)[:, 64 - int(_RUN_BIT_WIDTHS[code]) :]
     head = 1 << 14 | code << 9 | len(values) - 1
     return head.to_bytes(2, "big") + np.packbits(bits.ravel()).tobytes()
 
@@ -420,7 +440,7 @@ def _zone_offsets(seconds: Seconds, name: str) -> Seconds:
 
 @lru_cache(maxsize=64)
 def _standard_offset(name: str) -> int:
-    """Return the standard offset of a zone under its last rules: the least of a year, whatever its name."""
+    """Return the standard offset of a zone under its last rules: the smaller one of the year's offsets, in seconds."""
     return int(_zone_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
 
 

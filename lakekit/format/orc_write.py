@@ -187,7 +187,7 @@ class OrcEncoder:
 
     def _has_old_fractions(self, frame: pl.DataFrame) -> bool:
         return any(
-            orc_values.has_fraction_before_1970(ticks, per).any()
+            orc_values.has_submilli_before_1970(ticks, per).any()
             for field in self._timed
             if max(_ticks_per_milli(field.type)) > 1
             for ticks, per in _times_of(
@@ -273,7 +273,7 @@ def _writable_times(array: pa.Array, field: Field) -> list[Ticks]:
     found = []
     for ticks, per in _times_of(array, field.type):
         found.append(ticks)
-        if (orc_values.is_last_second_before_1970(ticks, per) & orc_values.has_fraction_before_1970(ticks, per)).any():
+        if (orc_values.is_last_second_before_1970(ticks, per) & orc_values.has_submilli_before_1970(ticks, per)).any():
             msg = f"column {field.name} holds a time in the last second before 1970 with parts of a millisecond"
             raise ValueOutOfRange(
                 f"{msg}, which readers of ORC files take for one a second later; choose another file.format",
@@ -358,7 +358,9 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
                 _with_id("value", value, ids[1], below, form),
             )
             arrow = (
-                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MAP_MARK: "1"}))
+                pa.list_(
+                    pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MAP_ATTRIBUTE: "1"})
+                )
                 if form.maps_as_lists
                 else pa.map_(*fields)
             )

@@ -2,15 +2,17 @@
 
     "PAR1" | page header, page … of every column chunk | … | footer | i32 LE length of the footer | "PAR1"
 
-    page header   1 type · 2 3 bytes of the page, uncompressed and compressed · 4 CRC-32 · 5 data page
-                  · 7 dictionary page · 8 data page of version 2
-      5           1 values · 2 encoding · 3 4 encodings of its levels · 5 statistics
-      7           1 values · 2 encoding · 3 sorted
-      8           1 values · 2 nulls · 3 rows · 4 encoding · 5 6 bytes of its levels · 7 is compressed · 8 statistics
+    PageHeader              1 type   2 uncompressed page size   3 compressed page size   4 CRC-32
+                            5, 7 or 8 one of the structs below
+      5 DataPageHeader      1 values   2 encoding   3, 4 encodings of definition and repetition levels   5 statistics
+      7 DictionaryPageHeader  1 values   2 encoding   3 is sorted
+      8 DataPageHeaderV2    1 values   2 nulls   3 rows   4 encoding   5, 6 bytes of definition and repetition levels
+                            7 is compressed   8 statistics
 
-Polars ends the process where a data page has a negative number of values, and panics over other lengths and encodings.
-Arrow decodes the footer, in C++; headers are matched as bytes in the form in which every writer has them, and decoded
-member by member where one has another form. The levels and values inside pages are not checked.
+The numbers are field ids of Thrift. Polars ends the process where a data page has a negative number of values, and
+panics over other lengths and encodings. Arrow decodes the footer, in C++. A page header in the usual form, which nearly
+every writer produces, is matched by one regular expression; any other is decoded field by field. The levels and values
+inside pages are not checked.
 
 Source: the Apache Parquet format, `parquet.thrift`.
 """
@@ -18,7 +20,7 @@ Source: the Apache Parquet format, `parquet.thrift`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,20 +45,20 @@ _HEADER_BYTES = 256
 """Bytes that nearly every page header fits into."""
 _MAX_HEADER_BYTES = 1 << 20
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
-_HEADER = re.compile(
+_USUAL_HEADER = re.compile(
     (
         rb"\x15([\x00\x04\x06])\x15V\x15V"
         rb"(?:\x15[\x80-\xff]{0,4}[\x00-\x7f](?:\x1c|\x3c|\x4c)|(?:\x2c|\x4c|\x5c))\x15V\x15"
     ).replace(b"V", _VARINT),
     re.DOTALL,
 )
-_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-_PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+_MEMBER_OF_PAGE_TYPE = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
 """The member of a header that describes a page of that type."""
 _LAST_ENCODING, _LAST_CODEC = 9, 7
 _ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
 _FIXED_LEN_BYTE_ARRAY = 7
-_NAMES = {
+_PHYSICAL_TYPE_NAMES = {
     0: "BOOLEAN",
     1: "INT32",
     2: "INT64",
@@ -66,30 +68,40 @@ _NAMES = {
     6: "BYTE_ARRAY",
     7: "FIXED_LEN_BYTE_ARRAY",
 }
-_NUMBERS = {name: number for number, name in _NAMES.items()}
-_INT_BYTES = {1: 4, 2: 8}
-_BYTES, _INTS, _INT, _TIMES = frozenset({6, 7}), frozenset({1, 2}), frozenset({1}), frozenset({2, 3})
-_PHYSICAL = {
-    "BOOLEAN": frozenset({0}), "TINYINT": _INT, "SMALLINT": _INT, "INT": _INT, "BIGINT": _INTS, "DATE": _INT,
-    "TIME": _INTS, "FLOAT": frozenset({4}), "DOUBLE": frozenset({4, 5}), "CHAR": _BYTES, "VARCHAR": _BYTES,
-    "BINARY": _BYTES, "VARBINARY": _BYTES, "DECIMAL": _BYTES | _INTS, "TIMESTAMP": _TIMES, "TIMESTAMP_LTZ": _TIMES,
-}  # fmt: skip
+_PHYSICAL_TYPE_IDS = {name: number for number, name in _PHYSICAL_TYPE_NAMES.items()}
+_INTEGER_WIDTHS = {1: 4, 2: 8}
+_INT32_ONLY, _INT32_OR_INT64 = frozenset({1}), frozenset({1, 2})
+_INT64_OR_INT96, _BYTE_ARRAYS = frozenset({2, 3}), frozenset({6, 7})
+_ALLOWED_PHYSICAL_TYPES = {
+    "BOOLEAN": frozenset({0}),
+    "FLOAT": frozenset({4}),
+    "DOUBLE": frozenset({4, 5}),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "DATE"), _INT32_ONLY),
+    **dict.fromkeys(("BIGINT", "TIME"), _INT32_OR_INT64),
+    **dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), _BYTE_ARRAYS),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), _INT64_OR_INT96),
+    "DECIMAL": _BYTE_ARRAYS | _INT32_OR_INT64,
+}
 """Physical types that files may use for a type, and that Polars converts to it."""
 _NESTED_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
 
 
-PageHeader: TypeAlias = tuple[int, int, int, int, int, int]
-"""The header of a page.
+class PageHeader(NamedTuple):
+    """The header of a page; `levels_size` is 0 but for a data page of version 2, `header_size` its own length."""
 
-Type, uncompressed bytes, compressed bytes, values, bytes of the levels (version 2 alone), and the length of the header.
-"""
+    page_type: int
+    uncompressed_size: int
+    compressed_size: int
+    value_count: int
+    levels_size: int
+    header_size: int
 
 
 def read_checked_footer(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
-    """Return the footer of a file from its row count on, and where it begins.
+    """Return the footer of a file as a struct that has its fields from `num_rows` on, and the footer's offset.
 
-    `read(offset, length)` returns bytes. Arrow decodes it too, which finds missing members. What the footer says of a
-    column is not read through Arrow, which ends the process where the column's sizes are wrong. Raises `Corrupt`,
+    `read(offset, length)` returns bytes. Arrow decodes the footer too, and so finds missing members. The metadata of
+    columns is not read through Arrow, which ends the process where a column's sizes are wrong. Raises `Corrupt`,
     `Unsupported` where the file is encrypted.
     """
     tail, length = _read_tail(path, read, size_bytes)
@@ -109,26 +121,29 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
 
     `leaves` are Arrow's columns of the schema.
     """
-    expected = [(leaf.path.encode(), _NUMBERS[leaf.physical_type]) for leaf in leaves]
+    expected = [(leaf.path.encode(), _PHYSICAL_TYPE_IDS[leaf.physical_type]) for leaf in leaves]
     for group in _struct_list(footer, 4):
         chunks = _struct_list(group, 1)
         if len(chunks) != len(expected):
             raise Corrupt(f"a row group has {len(chunks)} columns, the schema {len(expected)}", field="row_groups")
         for chunk, (path, kind) in zip(chunks, expected, strict=True):
-            facts = _read_member(chunk, 3, STRUCT)
-            inner, parts = _read_member(facts, 3, LIST)
-            if inner != BINARY or b".".join(parts) != path or _read_member(facts, 1) != kind:
-                stored = f"{'.'.join(_column_path(facts))} of {_NAMES.get(_read_member(facts, 1), 'no type')}"
+            column_metadata = _read_member(chunk, 3, STRUCT)
+            inner, parts = _read_member(column_metadata, 3, LIST)
+            if inner != BINARY or b".".join(parts) != path or _read_member(column_metadata, 1) != kind:
+                stored_type = _PHYSICAL_TYPE_NAMES.get(_read_member(column_metadata, 1), "no type")
+                stored = f"{'.'.join(_column_path(column_metadata))} of {stored_type}"
                 raise Corrupt(
-                    f"a row group has a column {stored} in the place of {path.decode()} of {_NAMES[kind]}",
+                    f"a row group has a column {stored} in the place of {path.decode()} of "
+                    f"{_PHYSICAL_TYPE_NAMES[kind]}",
                     field="row_groups",
                 )
-            if not 0 <= _read_member(facts, 4) <= _LAST_CODEC:
+            if not 0 <= _read_member(column_metadata, 4) <= _LAST_CODEC:
                 raise Corrupt(
-                    f"column {path.decode()} is compressed by codec {_read_member(facts, 4)}, which there is not",
+                    f"column {path.decode()} is compressed by codec {_read_member(column_metadata, 4)}, which there "
+                    "is not",
                     field="codec",
                 )
-            inner, encodings = _read_member(facts, 2, LIST)
+            inner, encodings = _read_member(column_metadata, 2, LIST)
             if inner != I32 or not _ENCODINGS.issuperset(encodings):
                 raise Corrupt(
                     f"column {path.decode()} has the encodings {encodings}, of which one is none", field="encodings"
@@ -154,11 +169,12 @@ def _read_tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
     return (tail if length <= len(tail) else read(size_bytes - length, length)), length
 
 
-def integer_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
+def integer_min_max(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
     """Return the minimum and maximum of a top-level integer column by the footer's statistics.
 
-    None where a row group has none. Other columns are skipped, those behind it in the last row group too. Raises
-    `Corrupt`.
+    None where a row group has none. The metadata of other columns is skipped; decoding ends once the column is found in
+    the
+    last row group. Raises `Corrupt`.
     """
     tail, length = _read_tail("the file", read, size_bytes)
     footer = tail[len(tail) - length : -END_BYTES]
@@ -167,17 +183,17 @@ def integer_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] 
         _, groups, at = thrift.read_list_head(footer, list_head_end(footer, read_row_count_and_end(footer)[1]))
         for number in range(groups):
             _, columns, at = thrift.read_list_head(footer, list_head_end(footer, at))
-            column_facts = None
+            found_metadata = None
             for _ in range(columns):
-                if column_facts is None:
+                if found_metadata is None:
                     chunk, at = thrift.decode_struct(footer, at)
-                    facts = _read_member(chunk, 3, STRUCT)
-                    column_facts = facts if _column_path(facts) == [column] else None
-                    if column_facts is not None and number == groups - 1:
+                    column_metadata = _read_member(chunk, 3, STRUCT)
+                    found_metadata = column_metadata if _column_path(column_metadata) == [column] else None
+                    if found_metadata is not None and number == groups - 1:
                         break
                 else:
                     at = skip_value(footer, at, STRUCT, 0)
-            group_bounds = None if column_facts is None else _read_number_bounds(column_facts)
+            group_bounds = None if found_metadata is None else _row_group_min_max(found_metadata)
             if group_bounds is None:
                 return None
             all_bounds.append(group_bounds)
@@ -188,10 +204,10 @@ def integer_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] 
     return (min(low for low, _ in all_bounds), max(high for _, high in all_bounds)) if all_bounds else None
 
 
-def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
+def _row_group_min_max(column_metadata: Struct) -> tuple[int, int] | None:
     """Return the bounds of an integer column without nulls in a row group; None without. Raises `Corrupt`."""
-    size = _INT_BYTES.get(_read_member(facts, 1))
-    statistics = _read_member(facts, 12, STRUCT) if 12 in facts else {}
+    size = _INTEGER_WIDTHS.get(_read_member(column_metadata, 1))
+    statistics = _read_member(column_metadata, 12, STRUCT) if 12 in column_metadata else {}
     low, high = (
         next((statistics[member][1] for member in members if member in statistics), None)
         for members in ((6, 2), (5, 1))
@@ -199,20 +215,22 @@ def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
     if size is None or statistics.get(3, (I64, 0))[1] or not isinstance(low, bytes) or not isinstance(high, bytes):
         return None
     if len(low) != size or len(high) != size:
+        stored_type = _PHYSICAL_TYPE_NAMES[_read_member(column_metadata, 1)]
         raise Corrupt(
-            f"bounds of {len(low)} and {len(high)} bytes of a column of {_NAMES[_read_member(facts, 1)]}",
+            f"bounds of {len(low)} and {len(high)} bytes of a column of {stored_type}",
             field="statistics",
         )
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
 
 
-def check_file_bounds(
+def check_footer_and_pages(
     path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None
 ) -> int:
     """Check the footer of a file and the page headers of some columns (None: all); return its row count.
 
-    `read(offset, length)` returns bytes of the file. A column that has a type in `columns` must be stored as values of
-    it are.
+    `read(offset, length)` returns bytes of the file. A column for which `columns` gives a type must have a physical
+    type
+    that such values are stored as.
 
     Raises:
         Corrupt: names path, offset and field.
@@ -223,13 +241,15 @@ def check_file_bounds(
         groups = [(_read_member(group, 3, I64), _struct_list(group, 1)) for group in _struct_list(footer, 4)]
         for number, (rows, chunks) in enumerate(groups):
             for chunk in chunks:
-                facts = _read_member(chunk, 3, STRUCT)
-                names = _column_path(facts)
+                column_metadata = _read_member(chunk, 3, STRUCT)
+                names = _column_path(column_metadata)
                 column, is_nested = names[0], len(names) > 1
                 if columns is None or column in columns:
-                    _check_chunk(ColumnChunkMeta(".".join(names), facts), rows, read, end, is_nested=is_nested)
+                    _check_column_chunk(
+                        ColumnChunkMeta(".".join(names), column_metadata), rows, read, end, is_nested=is_nested
+                    )
                     if columns and number == 0 and (t := columns[column]) is not None:
-                        _check_type(_read_member(facts, 1, I32), column, t, is_nested=is_nested)
+                        _check_physical_type(_read_member(column_metadata, 1, I32), column, t, is_nested=is_nested)
         footer_rows, group_rows = _read_member(footer, 3, I64), sum(rows for rows, _ in groups)
     except Corrupt as error:
         raise error.at(path) from None
@@ -240,57 +260,59 @@ def check_file_bounds(
     return int(footer_rows)
 
 
-def columns_with_encoding(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
-    """Return the paths of fixed-length byte columns with pages in `encodings`. Raises as `check_file_bounds`."""
+def fixed_len_columns_with_encoding(
+    path: str, read: Read, size_bytes: int, encodings: frozenset[int]
+) -> frozenset[str]:
+    """Return the paths of fixed-length byte columns with pages in `encodings`. Raises as `check_footer_and_pages`."""
     try:
         footer, _ = read_checked_footer(path, read, size_bytes)
         all_facts = [
             _read_member(chunk, 3, STRUCT) for group in _struct_list(footer, 4) for chunk in _struct_list(group, 1)
         ]
         return frozenset(
-            ".".join(_column_path(facts))
-            for facts in all_facts
-            if _read_member(facts, 1) == _FIXED_LEN_BYTE_ARRAY
-            and not encodings.isdisjoint(_read_member(facts, 2, LIST)[1])
+            ".".join(_column_path(column_metadata))
+            for column_metadata in all_facts
+            if _read_member(column_metadata, 1) == _FIXED_LEN_BYTE_ARRAY
+            and not encodings.isdisjoint(_read_member(column_metadata, 2, LIST)[1])
         )
-    except Corrupt as wrong:
-        raise wrong.at(path) from None
+    except Corrupt as error:
+        raise error.at(path) from None
 
 
 class ColumnChunkMeta(NamedTuple):
     """A column of a row group: its path in the schema, and its metadata in the footer."""
 
-    path: str
+    column_path: str
     metadata: Struct
 
-    def read_i64(self, member: int) -> int:
+    def read_i64(self, field_id: int) -> int:
         """Return a member that is a number of 64 bits. Raises `Corrupt`."""
-        return int(_read_member(self.metadata, member, I64))
+        return int(_read_member(self.metadata, field_id, I64))
 
 
-def _column_path(facts: Struct) -> list[str]:
+def _column_path(column_metadata: Struct) -> list[str]:
     """Return the path of a column: names of its parents and its own, dots allowed. Raises `Corrupt`."""
-    parts = _read_member(facts, 3, LIST)[1]
+    parts = _read_member(column_metadata, 3, LIST)[1]
     if not parts or not all(isinstance(part, bytes) for part in parts):
         raise Corrupt("a column without a path", field="path_in_schema")
     return [part.decode("utf-8", "replace") for part in parts]
 
 
-def _struct_list(struct: Struct, number: int) -> list[Struct]:
-    kind, elements = _read_member(struct, number, LIST)
+def _struct_list(struct: Struct, field_id: int) -> list[Struct]:
+    kind, elements = _read_member(struct, field_id, LIST)
     if elements and kind != STRUCT:
-        raise Corrupt(f"elements of kind {kind} in member {number}, where structs are expected", field="footer")
+        raise Corrupt(f"elements of kind {kind} in member {field_id}, where structs are expected", field="footer")
     return list(elements)
 
 
-def _check_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> None:
-    allowed = _PHYSICAL.get(t.root)
+def _check_physical_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> None:
+    allowed = _ALLOWED_PHYSICAL_TYPES.get(t.root)
     if (t.root in _NESTED_TYPES) != is_nested or (allowed is not None and physical not in allowed):
-        stored = "a nested column" if is_nested else _NAMES.get(physical, f"physical type {physical}")
+        stored = "a nested column" if is_nested else _PHYSICAL_TYPE_NAMES.get(physical, f"physical type {physical}")
         raise Corrupt(f"column {column} is {t}, the file holds {stored}", field=column)
 
 
-def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
+def _check_column_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_offset: int, *, is_nested: bool) -> None:
     """Check a column of a row group and the headers of its pages."""
     values, stored_bytes, data_at = chunk.read_i64(5), chunk.read_i64(7), chunk.read_i64(9)
     begin = min(filter(None, (data_at, chunk.read_i64(11) if 11 in chunk.metadata else 0)), default=0)
@@ -299,10 +321,10 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
         raise _corrupt_column(chunk, f"{values} values of {rows} rows", begin, "num_values")
     if not values and not stored_bytes:
         return
-    if not _FIRST_BYTE <= begin <= end <= footer_at:
+    if not _FIRST_BYTE <= begin <= end <= footer_offset:
         raise _corrupt_column(
             chunk,
-            f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_at}",
+            f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_offset}",
             begin,
             "total_compressed_size",
         )
@@ -321,7 +343,7 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
             raise _corrupt_column(
                 chunk, f"a page of {size} bytes as it was, and all have {most_bytes}", at, "uncompressed_page_size"
             )
-        if not 0 <= count <= (size if kind == _DICTIONARY else left):
+        if not 0 <= count <= (size if kind == _DICTIONARY_PAGE else left):
             raise _corrupt_column(
                 chunk, f"a page of {count} values, and {left} are left of the column", at, "num_values"
             )
@@ -329,7 +351,7 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
             raise _corrupt_column(
                 chunk, f"levels of {levels} bytes in a page of {stored}", at, "definition_levels_byte_length"
             )
-        if kind != _DICTIONARY:
+        if kind != _DICTIONARY_PAGE:
             left -= count
         elif at != begin:
             raise _corrupt_column(chunk, "a dictionary page behind another page", at, "type")
@@ -340,23 +362,23 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
         )
 
 
-def read_page_header(read: Read, at: int, end: int) -> PageHeader:
-    """Return the header of the page at byte `at` of a column that ends at byte `end`. Raises `Corrupt`."""
-    data = read(at, min(_HEADER_BYTES, end - at))
+def read_page_header(read: Read, offset: int, end: int) -> PageHeader:
+    """Return the header of the page at byte `offset` of a column that ends at byte `end`. Raises `Corrupt`."""
+    data = read(offset, min(_HEADER_BYTES, end - offset))
     try:
         return _match_header(data) or _decode_header(data)
     except (IndexError, Corrupt) as error:
-        if len(data) < _HEADER_BYTES or len(data) >= end - at:
-            raise Corrupt(f"no page header at byte {at}: {error}", offset=at, field="header") from None
-        return _decode_long_header(read, at, end)
+        if len(data) < _HEADER_BYTES or len(data) >= end - offset:
+            raise Corrupt(f"no page header at byte {offset}: {error}", offset=offset, field="header") from None
+        return _decode_long_header(read, offset, end)
 
 
-def _decode_long_header(read: Read, at: int, end: int) -> PageHeader:
+def _decode_long_header(read: Read, offset: int, end: int) -> PageHeader:
     """Return a header that is longer than `_HEADER_BYTES`."""
     try:
-        return _decode_header(read(at, min(_MAX_HEADER_BYTES, end - at)))
+        return _decode_header(read(offset, min(_MAX_HEADER_BYTES, end - offset)))
     except (IndexError, Corrupt) as error:
-        raise Corrupt(f"no page header at byte {at}: {error}", offset=at, field="header") from None
+        raise Corrupt(f"no page header at byte {offset}: {error}", offset=offset, field="header") from None
 
 
 def _match_header(data: bytes) -> PageHeader | None:
@@ -364,20 +386,20 @@ def _match_header(data: bytes) -> PageHeader | None:
 
     Raises: `Corrupt`; `IndexError` at the end of data.
     """
-    match = _HEADER.match(data)
+    match = _USUAL_HEADER.match(data)
     if match is None:
         return None
     kind, size, stored, count = match.groups()
     page_type = kind[0] >> 1
     part = data[match.start(4) - 2]
-    if part & 15 != STRUCT or part != _USUAL_HEADS[page_type][match.start(4) - 2 == match.end(3)]:
+    if part & 15 != STRUCT or part != _USUAL_MEMBER_HEADERS[page_type][match.start(4) - 2 == match.end(3)]:
         return None
     at = match.end()
-    if page_type == _DICTIONARY:
+    if page_type == _DICTIONARY_PAGE:
         encoding, at = data[at], at + 1
         if data[at] in (0x11, 0x12):
             at += 1
-    elif page_type == _DATA:
+    elif page_type == _DATA_PAGE:
         encoding, at = data[at], at + 1
         if (
             data[at] != 0x15
@@ -395,31 +417,31 @@ def _match_header(data: bytes) -> PageHeader | None:
         raise Corrupt(f"encoding {encoding >> 1}", field="encoding")
     if data[at] or data[at + 1]:
         return None
-    return page_type, _read_i32(size), _read_i32(stored), _read_i32(count), 0, at + 2
+    return PageHeader(page_type, _read_i32(size), _read_i32(stored), _read_i32(count), 0, at + 2)
 
 
-_USUAL_HEADS = {_DATA: (0x1C, 0x2C), _DICTIONARY: (0x3C, 0x4C), _DATA_V2: (0x4C, 0x5C)}
+_USUAL_MEMBER_HEADERS = {_DATA_PAGE: (0x1C, 0x2C), _DICTIONARY_PAGE: (0x3C, 0x4C), _DATA_PAGE_V2: (0x4C, 0x5C)}
 """The first byte of the member that describes a page: behind a CRC-32, and without one."""
 
 
-def _skip_statistics(data: bytes, at: int) -> int:
+def _skip_statistics(data: bytes, offset: int) -> int:
     """Return the offset after statistics (bounds: bytes, counts: numbers). Raises `IndexError`."""
     while True:
-        head = data[at]
-        at += 1
+        head = data[offset]
+        offset += 1
         kind = head & 15
         if head == 0:
-            return at
+            return offset
         if kind == 8:
-            length = data[at]
-            at += 1
+            length = data[offset]
+            offset += 1
             if length > 0x7F:
-                length, at = read_varint(data, at - 1)
-            at += length
+                length, offset = read_varint(data, offset - 1)
+            offset += length
         elif kind == 6:
-            while data[at] > 0x7F:
-                at += 1
-            at += 1
+            while data[offset] > 0x7F:
+                offset += 1
+            offset += 1
         elif kind not in (1, 2):
             raise Corrupt(f"a value of kind {kind} in the statistics of a page", field="statistics")
 
@@ -428,21 +450,21 @@ def _decode_header(data: bytes) -> PageHeader:
     """Return a header, decoded member by member."""
     header, end = thrift.decode_struct(data)
     kind, size, stored = (_read_member(header, number) for number in (1, 2, 3))
-    if kind not in _PARTS:
+    if kind not in _MEMBER_OF_PAGE_TYPE:
         if kind != 1:
             raise Corrupt(f"a page of type {kind}", field="type")
-        return kind, size, stored, 0, 0, end
-    part = header.get(_PARTS[kind])
+        return PageHeader(kind, size, stored, 0, 0, end)
+    part = header.get(_MEMBER_OF_PAGE_TYPE[kind])
     if part is None or part[0] != STRUCT:
-        raise Corrupt(f"a page of type {kind} without member {_PARTS[kind]}", field="header")
+        raise Corrupt(f"a page of type {kind} without member {_MEMBER_OF_PAGE_TYPE[kind]}", field="header")
     details = part[1]
-    encoding = _read_member(details, 4 if kind == _DATA_V2 else 2)
+    encoding = _read_member(details, 4 if kind == _DATA_PAGE_V2 else 2)
     if not 0 <= encoding <= _LAST_ENCODING:
         raise Corrupt(f"encoding {encoding}", field="encoding")
     count, levels = _read_member(details, 1), 0
-    if kind == _DATA and not {_read_member(details, 3), _read_member(details, 4)} <= set(_LEVEL_ENCODINGS):
+    if kind == _DATA_PAGE and not {_read_member(details, 3), _read_member(details, 4)} <= set(_LEVEL_ENCODINGS):
         raise Corrupt("levels in an encoding that levels have not", field="encoding")
-    if kind == _DATA_V2:
+    if kind == _DATA_PAGE_V2:
         lengths = _read_member(details, 5), _read_member(details, 6)
         if min(lengths) < 0:
             raise Corrupt(f"levels of {lengths} bytes", field="definition_levels_byte_length")
@@ -452,14 +474,14 @@ def _decode_header(data: bytes) -> PageHeader:
                 f"{_read_member(details, 2)} nulls and {_read_member(details, 3)} rows in a page of {count} values",
                 field="num_nulls",
             )
-    return kind, size, stored, count, levels, end
+    return PageHeader(kind, size, stored, count, levels, end)
 
 
-def _read_member(struct: Struct, number: int, kind: int = I32) -> Any:
+def _read_member(struct: Struct, field_id: int, thrift_type: int = I32) -> Any:
     """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
-    member = struct.get(number)
-    if member is None or member[0] != kind:
-        raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
+    member = struct.get(field_id)
+    if member is None or member[0] != thrift_type:
+        raise Corrupt(f"no member {field_id} of kind {thrift_type} in a Thrift struct", field="footer")
     return member[1]
 
 
@@ -472,4 +494,4 @@ def _read_i32(data: bytes) -> int:
 
 
 def _corrupt_column(chunk: ColumnChunkMeta, problem: str, offset: int, field: str) -> Corrupt:
-    return Corrupt(f"column {chunk.path}: {problem}", offset=offset, field=field)
+    return Corrupt(f"column {chunk.column_path}: {problem}", offset=offset, field=field)

@@ -197,7 +197,7 @@ def _write_rows(
     scan.check_format(ctx)
     started = ctx.runtime.elapsed_ms()
     with _WriteSession(ctx) as writing:
-        for rows in row_conversion.batches(frame, ctx, cast=cast, remedies=_FIXED_COLUMN_HINTS):
+        for rows in row_conversion.convert_batches(frame, ctx, cast=cast, error_hints=_FIXED_COLUMN_HINTS):
             for partition, part in _split_by_partition(ctx, rows):
                 values = partition_values(ctx, partition) if ctx.schema.partition_keys else ()
                 _check_static(ctx, values, static or {})

@@ -26,7 +26,7 @@ from lakekit.options.option import EMPTY, FrozenDict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.inspection.hexdump_formats import CompressedRange
+    from lakekit.inspection.hexdump_formats import CompressedBlock
     from lakekit.storage import PathLike
     from lakekit.types import DataType, Field
 
@@ -53,7 +53,7 @@ class Hex:
     spans: tuple[FieldSpan, ...]
     error: LakekitError | None = None
     error_at: int | None = None
-    regions: Mapping[int, CompressedRange] = field(default=EMPTY, compare=False)
+    regions: Mapping[int, CompressedBlock] = field(default=EMPTY, compare=False)
     fields: Mapping[str, Sequence[Field]] = field(default=EMPTY, compare=False)
 
     @property
@@ -96,10 +96,10 @@ class Hex:
             raise NotFound(
                 f"{self.name}: no compressed block at byte {offset}; their offsets are {offsets}", name=str(offset)
             )
-        spans = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
+        spans = SpanRecorder(section=hexdump_formats.FORMATS[self.format].spec_section)
         error: LakekitError | None = None
         try:
-            hexdump_formats.record_block(region, spans, self.fields)
+            hexdump_formats.record_block_spans(region, spans, self.fields)
         except LakekitError as wrong:
             error = wrong
         return _build_hex(f"{self.name} block at {wanted}", None, self.format, region.block.data, spans, error)
@@ -169,13 +169,19 @@ def hex(  # noqa: A001 - the name of a contract
         hexdump_formats.detect_format(data, path or "") if format is None else format
     )
     fields, types = _read_table_types(path, storage_options)
-    spans = SpanRecorder(section=how.section)
-    regions: dict[int, CompressedRange] = {}
+    spans = SpanRecorder(section=how.spec_section)
+    regions: dict[int, CompressedBlock] = {}
     error: LakekitError | None = None
     try:
         how.walk(
             WalkRequest(
-                data=data, spans=spans, argument=argument, fields=fields, types=types, regions=regions, path=path
+                data=data,
+                spans=spans,
+                argument=argument,
+                row_fields=fields,
+                column_types=types,
+                compressed_blocks=regions,
+                path=path,
             )
         )
     except (Corrupt, Unsupported) as wrong:

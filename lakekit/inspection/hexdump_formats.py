@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     Walk = Callable[["WalkRequest"], None]
 
-MAX_MARKED_BYTES = 16 << 20
+MAX_ANNOTATED_BYTES = 16 << 20
 """Records of an uncompressed Avro file beyond this size are marked block by block, when a block is opened."""
 ROW_FIELDS = frozenset({"_PARTITION", "_MIN_KEY", "_MAX_KEY", "_MIN_VALUES", "_MAX_VALUES", "partition"})
 """Fields of bytes that hold a serialized row."""
-INDEX_SECTIONS = {
+INDEX_SPEC_SECTIONS = {
     "bloom-filter": "FORMAT 9.4",
     "bitmap": "FORMAT 9.5",
     "bsi": "FORMAT 9.6",
@@ -55,36 +55,38 @@ INDEX_SECTIONS = {
 }
 
 
-class CompressedRange(NamedTuple):
-    """Compressed bytes of a file that open into others: an Avro block, and the number of its first record.
+class CompressedBlock(NamedTuple):
+    """A compressed Avro block of a file, and the number of its first record.
 
-    The block stays compressed and is inflated whenever it is asked for.
+    It is kept compressed and inflated each time `block` is read.
     """
 
-    packed: PackedBlocks
+    packed_blocks: PackedBlocks
     block_range: BlockRange
     first_record: int
 
     @property
     def block(self) -> Block:
         """The block, inflated."""
-        return next(block for _, block in self.packed.inflate([self.block_range]))
+        return next(block for _, block in self.packed_blocks.inflate([self.block_range]))
 
 
 class WalkRequest(NamedTuple):
     """The input of a walker.
 
-    It holds bytes, the recorder of spans, the text after the colon, the fields of rows (by `ROW_FIELDS`), and the
-    regions to
-    fill.
+    `argument` is the text after the colon of the format, `row_fields` the fields of serialized rows by the Avro field
+    that
+    holds them (`ROW_FIELDS`), `column_types` the types of columns by name. The walker adds each compressed block that
+    it
+    passes to `compressed_blocks`, by its offset in the file.
     """
 
     data: bytes
     spans: SpanRecorder
     argument: str
-    fields: Mapping[str, Sequence[Field]]
-    types: Mapping[str, DataType]
-    regions: dict[int, CompressedRange]
+    row_fields: Mapping[str, Sequence[Field]]
+    column_types: Mapping[str, DataType]
+    compressed_blocks: dict[int, CompressedBlock]
     path: str | None
 
     def cursor(self) -> Cursor:
@@ -93,9 +95,9 @@ class WalkRequest(NamedTuple):
 
 
 class HexFormat(NamedTuple):
-    """One format: its section of FORMAT.md, and its walker."""
+    """One format: the section of FORMAT.md that describes it, and the function that records its spans."""
 
-    section: str
+    spec_section: str
     walk: Walk
 
 
@@ -147,7 +149,7 @@ def _detect_json_kind(data: bytes) -> str:
         members = json_codec.loads(data)
     except LakekitError:
         return "json"
-    return next((kind for name, kind in _FORMATS_BY_MEMBER.items() if name in members), "json")
+    return next((kind for name, kind in _FORMATS_BY_JSON_MEMBER.items() if name in members), "json")
 
 
 _FORMATS_BY_MAGIC = {
@@ -168,7 +170,7 @@ _FORMATS_BY_NAME = {
     "manifest-": "manifest",
     "index-manifest-": "index_manifest",
 }
-_FORMATS_BY_MEMBER = {
+_FORMATS_BY_JSON_MEMBER = {
     "tagCreateTime": "tag",
     "baseManifestList": "snapshot",
     "highestFieldId": "schema",
@@ -225,33 +227,39 @@ def _walk_avro(request: WalkRequest, limits: avro_container.Limits) -> None:
         packed = avro_container.read_blocks(request.cursor(), limits)
     first = 0
     for frame, block in packed.inflate():
-        region = CompressedRange(packed, frame, first)
-        if packed.codec == "null" and len(request.data) <= MAX_MARKED_BYTES:
-            record_block(region, request.spans, request.fields, at=block.offset)
+        region = CompressedBlock(packed, frame, first)
+        if packed.codec == "null" and len(request.data) <= MAX_ANNOTATED_BYTES:
+            record_block_spans(region, request.spans, request.row_fields, offset=block.offset)
         else:
-            request.regions[block.offset] = region
+            request.compressed_blocks[block.offset] = region
         first += block.count
 
 
-def record_block(
-    region: CompressedRange, spans: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
+def record_block_spans(
+    compressed_block: CompressedBlock,
+    spans: SpanRecorder,
+    row_fields: Mapping[str, Sequence[Field]],
+    *,
+    offset: int = 0,
 ) -> list[dict[str, Any]]:
     """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
-    since, block = len(spans.spans), region.block
-    with spans.within(at=at):
+    since, block = len(spans.spans), compressed_block.block
+    with spans.within(at=offset):
         cursor = Cursor(block.data, spans=spans)
-        records = avro_columns.read_spans(region.packed.schema, cursor, block.count, first=region.first_record)
-    record_rows(spans, since, fields)
+        records = avro_columns.read_spans(
+            compressed_block.packed_blocks.schema, cursor, block.count, first=compressed_block.first_record
+        )
+    record_row_spans(spans, since, row_fields)
     return records
 
 
-def record_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
-    """Mark the fields of serialized rows and file indexes among the spans from number `since` on.
+def record_row_spans(spans: SpanRecorder, first_span: int, fields: Mapping[str, Sequence[Field]]) -> None:
+    """Mark the fields of serialized rows and file indexes among the spans from number `first_span` on.
 
     One that cannot be understood stays as it is.
     """
-    stats = _stats_fields(spans, since, fields)
-    for mark in spans.spans[since:]:
+    stats = _value_stats_columns(spans, first_span, fields)
+    for mark in spans.spans[first_span:]:
         outer, _, last = mark.field.rpartition(".")
         if not isinstance(mark.value, bytes) or last not in (*ROW_FIELDS, "_EMBEDDED_FILE_INDEX"):
             continue
@@ -266,25 +274,30 @@ def record_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[F
                     row_fields = fields.get(
                         outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last
                     )
-                    record_row(cursor, stats.get(outer, row_fields))
+                    record_one_row_spans(cursor, stats.get(outer, row_fields))
         except LakekitError:
             del spans.spans[before:]
             spans.wrong_at = wrong_at
 
 
-def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
-    """Return the columns of each `_VALUE_STATS` by name, which are all of the schema unless its file lists some."""
+def _value_stats_columns(
+    spans: SpanRecorder, first_span: int, row_fields: Mapping[str, Sequence[Field]]
+) -> dict[str, Sequence[Field]]:
+    """Return the columns that each `_VALUE_STATS` describes, by the span's name.
+
+    They are all columns of the schema, unless the entry lists some in `_VALUE_STATS_COLS`.
+    """
     by_stats: dict[str, Sequence[Field]] = {}
-    if fields:
+    if row_fields:
         listed: dict[str, list[Any]] = {}
-        for mark in spans.spans[since:]:
+        for mark in spans.spans[first_span:]:
             outer, _, last = mark.field.rpartition(".")
             if last.startswith("_VALUE_STATS_COLS[") and last.endswith("]"):
                 listed.setdefault(outer, []).append(mark.value)
-        for mark in spans.spans[since:]:
+        for mark in spans.spans[first_span:]:
             outer, _, last = mark.field.rpartition(".")
             if last == "_SCHEMA_ID" and (
-                columns := {field.name: field for field in fields.get(f"schema {mark.value}", ())}
+                columns := {field.name: field for field in row_fields.get(f"schema {mark.value}", ())}
             ):
                 by_stats[f"{outer}._VALUE_STATS"] = [
                     columns[name] for name in listed.get(outer, columns) if name in columns
@@ -292,8 +305,10 @@ def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence
     return by_stats
 
 
-def record_row(cursor: Cursor, fields: Sequence[Field] | None) -> None:
-    """Mark a serialized row (with arity), by its types where they are known and as many as it has.
+def record_one_row_spans(cursor: Cursor, fields: Sequence[Field] | None) -> None:
+    """Record the spans of a serialized row (with arity).
+
+    Its fields are decoded if `fields` has as many as the row; without them null bits and slots are recorded.
 
     Raises: `Corrupt`.
     """
@@ -303,7 +318,7 @@ def record_row(cursor: Cursor, fields: Sequence[Field] | None) -> None:
         if fields is not None and len(fields) == arity:
             _read_fields(row, fields)
         else:
-            _record_untyped(row, arity)
+            _record_untyped_row(row, arity)
 
 
 def _read_fields(cursor: Cursor, fields: Sequence[Field]) -> None:
@@ -312,7 +327,7 @@ def _read_fields(cursor: Cursor, fields: Sequence[Field]) -> None:
     binary_value.decode_row(BoundedSlice.read_remaining(cursor), [field.type for field in fields], names)
 
 
-def _record_untyped(cursor: Cursor, arity: int) -> None:
+def _record_untyped_row(cursor: Cursor, arity: int) -> None:
     """Mark row bytes of unknown types: row kind, null bits, slots as numbers, the rest as bytes."""
     row, width = bytes(cursor.data), binary_value.header_width(arity)
     nulls, end = (arity + 7) // 8, width + 8 * arity
@@ -352,7 +367,7 @@ def _walk_row(request: WalkRequest) -> None:
 
 
 def _walk_serialized_row(request: WalkRequest) -> None:
-    record_row(request.cursor(), _argument_type(request, "ROW").fields if request.argument else None)
+    record_one_row_spans(request.cursor(), _argument_type(request, "ROW").fields if request.argument else None)
 
 
 def _walk_array(request: WalkRequest) -> None:
@@ -391,11 +406,11 @@ def _record_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
     spans.fill(0, len(data), since=since)  # bytes that no column points at
 
 
-def _record_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanRecorder, t: DataType | None) -> None:
+def _record_payload(kind: str, payload: bytes, offset: int, name: str, spans: SpanRecorder, t: DataType | None) -> None:
     before, wrong_at = len(spans.spans), spans.wrong_at
     try:
         walk = getattr(plugins.load("file_index", kind), "walk", None)
-        with spans.within(name, at=at, section=INDEX_SECTIONS.get(kind, "")):
+        with spans.within(name, at=offset, section=INDEX_SPEC_SECTIONS.get(kind, "")):
             if walk is not None:
                 walk(Cursor(payload, spans=spans), t)
     except LakekitError as error:  # one index that cannot be read leaves the others: its bytes stay one mark
@@ -405,7 +420,7 @@ def _record_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanRe
 
 
 def _walk_file_indexes(request: WalkRequest) -> None:
-    _record_container(request.cursor(), request.types)
+    _record_container(request.cursor(), request.column_types)
 
 
 def _walk_hashes(request: WalkRequest) -> None:
@@ -430,16 +445,16 @@ def _walk_orc(request: WalkRequest) -> None:
     orc_tail.record_tail(request.cursor())
 
 
-def _walk_message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
+def _walk_message(read: Callable[[Cursor, int], object], newest_version: int, message_name: str) -> Walk:
     def walk(request: WalkRequest) -> None:
         if request.argument and not request.argument.isdecimal():
             raise InvalidOption(f"{request.argument!r} is no version", key="format", value=request.argument)
         cursor = request.cursor()
         try:
-            read(cursor, int(request.argument or newest))
-            cursor.expect_end(what)
+            read(cursor, int(request.argument or newest_version))
+            cursor.expect_end(message_name)
         finally:
-            record_rows(request.spans, 0, request.fields)
+            record_row_spans(request.spans, 0, request.row_fields)
 
     return walk
 
@@ -450,7 +465,7 @@ def _walk_split(request: WalkRequest) -> None:
         split.read_split(cursor)
         cursor.expect_end("split")
     finally:
-        record_rows(request.spans, 0, request.fields)
+        record_row_spans(request.spans, 0, request.row_fields)
 
 
 def _decode_entries(data: bytes, path: str | None) -> object:
@@ -480,7 +495,7 @@ FORMATS: dict[str, HexFormat] = {
     "file_index_container": HexFormat("FORMAT 9.2", _walk_file_indexes),
     **{
         f"file_index_{kind.replace('-', '_')}": HexFormat(section, _walk_index(kind))
-        for kind, section in INDEX_SECTIONS.items()
+        for kind, section in INDEX_SPEC_SECTIONS.items()
     },
     "avro": HexFormat("FORMAT 7.6", _walk_records(None)),
     "parquet": HexFormat("FORMAT 7.4", _walk_parquet),
@@ -500,7 +515,7 @@ FORMATS: dict[str, HexFormat] = {
 def parse_format_argument(text: str) -> tuple[str, HexFormat, str]:
     """Return (name, format, text after the colon) of a `format=`.
 
-    A type of Paimon alone is a row, an array or a map of it.
+    A Paimon type without a name before it, such as `ROW<…>`, means the format of its bytes: a row, an array or a map.
 
     Raises: `InvalidOption`.
     """

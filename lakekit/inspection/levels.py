@@ -1,12 +1,12 @@
-"""View model of the levels picture: facts of a table for `draw.levels`.
+"""View model of the levels picture: the data of a table for `draw.levels`.
 
     read_live_files(table, 7)           the files of a snapshot: `t.files(at=7)`, by bucket
     read_snapshot_changes(table, 7)     what its commit added and removed: reads its delta manifests only
-    state_of(7, files, changes, bucket) one bucket of them
-    planned_files(table, expr, 7)       the files that a scan with that filter opens, by the planner itself
-    probe_of(table, "1, abc", 7)        a typed key: its values, and the condition for it
-    file_frame(table, name, 7)          the stored rows of one file
-    bucket_frame(table, bucket, 7)      the rows of a bucket, merged
+    bucket_state(7, files, changes, …)  one bucket of them
+    planned_file_names(table, expr, 7)  the files that a scan with that filter opens, by the planner itself
+    parse_probe(table, "1, abc", 7)     a typed key: its values, and the condition for it
+    scan_file(table, name, 7)           the stored rows of one file
+    scan_bucket(table, bucket, 7)       the rows of a bucket, merged
 
 Only metadata is read, and of one snapshot at a time.
 """
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from lakekit.read.table_scan import TableCore
     from lakekit.types import DataType, Field
 
-_PART = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*?))\s*(,|\Z)""", re.DOTALL)
-_FINE = re.compile(r"\.\d{6}0*[1-9]")
-_DIGITS = Context(prec=38)
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_FACTS = (
+_KEY_VALUE = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*?))\s*(,|\Z)""", re.DOTALL)
+_FINER_THAN_MICROS = re.compile(r"\.\d{6}0*[1-9]")
+_DECIMAL_CONTEXT = Context(prec=38)
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_FILE_COLUMNS = (
     "level",
     "file_name",
     "row_count",
@@ -71,7 +71,7 @@ _FACTS = (
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
-_LITERAL = ("VARCHAR", *INTEGERS)
+_TYPES_WITH_LITERAL = ("VARCHAR", *INTEGERS)
 """Types whose values are written in Python as in a folder's name."""
 
 
@@ -130,7 +130,9 @@ def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges
 
 def _entries_frame(table: TableCore, entries: ManifestEntries) -> pl.DataFrame:
     """Return manifest entries with the columns that facts are made of."""
-    columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
+    columns = [
+        name for name in ("partition", "bucket", *_FILE_COLUMNS, "min_key", "max_key") if name != "deleted_row_count"
+    ]
     return frames.describe_entries(context_of(table), entries, columns).with_columns(
         pl.lit(0, pl.Int64).alias("deleted_row_count")
     )
@@ -189,15 +191,15 @@ def _struct_keys(bounds: pl.Series) -> list[Key | None]:
 
 
 def _build_level_files(
-    files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]
+    files: pl.DataFrame, min_keys: Sequence[Key | None], max_keys: Sequence[Key | None]
 ) -> tuple[LevelFile, ...]:
-    facts = files.select(cols(_FACTS)).rows()
+    facts = files.select(cols(_FILE_COLUMNS)).rows()
     return tuple(
         LevelFile(
             name=name,
             level=level,
-            low=low[at],
-            high=high[at],
+            low=min_keys[at],
+            high=max_keys[at],
             size_bytes=size_bytes,
             row_count=row_count,
             delete_row_count=deletes or 0,
@@ -266,7 +268,7 @@ def planned_file_names(
 class KeyProbe:
     """A key to look for, or its first columns, and the condition that rows with it satisfy."""
 
-    key: Key
+    key_prefix: Key
     condition: pl.Expr
 
 
@@ -298,13 +300,13 @@ def parse_probe(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | Non
     same = [
         col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)
     ]
-    return KeyProbe(key=key, condition=reduce(and_, same))
+    return KeyProbe(key_prefix=key, condition=reduce(and_, same))
 
 
 def _split_key_text(text: str) -> list[str]:
     """Return the values between commas; in quotes they may hold commas, and doubled quotes stand for one."""
     values, at = [], 0
-    while (match := _PART.match(text, at)) is not None:
+    while (match := _KEY_VALUE.match(text, at)) is not None:
         single, double, plain, comma = match.groups()
         values.append(
             single.replace("''", "'")
@@ -333,7 +335,7 @@ def _parse_literal(t: DataType, text: str) -> Any:
         return text
     if t.root in INTEGERS:
         value = int(text)
-        if not -(2 ** (_BITS[t.root] - 1)) <= value < 2 ** (_BITS[t.root] - 1):
+        if not -(2 ** (_INTEGER_BITS[t.root] - 1)) <= value < 2 ** (_INTEGER_BITS[t.root] - 1):
             raise ValueError
         return value
     if t.root in BINARIES:
@@ -351,7 +353,7 @@ def _parse_literal(t: DataType, text: str) -> Any:
             return date.fromisoformat(text)
         case "TIME":
             return time.fromisoformat(text)
-    if _FINE.search(text):  # Python's times end there, and half a time is another key
+    if _FINER_THAN_MICROS.search(text):  # Python's times end there, and half a time is another key
         raise ValueError
     parsed = datetime.fromisoformat(text)
     if t.root == "TIMESTAMP":
@@ -369,7 +371,7 @@ def _parse_bool(text: str) -> bool:
 
 def _parse_decimal(t: DataType, text: str) -> Decimal:
     value = Decimal(text)
-    exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_DIGITS)
+    exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_DECIMAL_CONTEXT)
     if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):
         raise ValueError
     return exact
@@ -383,7 +385,7 @@ def explain_scan(table: TableCore, condition: pl.Expr, at: int | str | datetime 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def file_frame(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
+def scan_file(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
     """Return the stored rows of one data file of a snapshot.
 
     Columns come first, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`.
@@ -402,7 +404,7 @@ def file_frame(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
     return lazy_frames.scan_stored_versions(replace(plan, raw_indices=indices), scan.fields)
 
 
-def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
+def scan_bucket(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
     """Return the rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
     at = to_at_argument(table, snapshot_id) if snapshot_id else None
     ctx = context_of(table)
@@ -422,34 +424,45 @@ def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> 
 
 
 def file_reading_code(table: TableCore, name: str, at: int | str | None) -> str:
-    """Return the Python that gives the rows of `file_frame`."""
+    """Return the Python that gives the rows of `scan_file`."""
     return f'{format_open_call(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
 def bucket_reading_code(
-    table: TableCore, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str
+    table: TableCore,
+    bucket: BucketLocation,
+    at: int | str | None,
+    partition_fields: Sequence[Field],
+    default_partition_name: str,
 ) -> str:
-    """Return the Python that gives the rows of `bucket_frame`.
+    """Return the Python that gives the rows of `scan_bucket`.
 
-    It goes by `t.partitions()` where the partition's values have no literal.
+    A partition whose values have no Python literal is looked up by name in `t.partitions()`.
     """
     opened, when = format_open_call(table), "" if at is None else f"at={at!r}"
     scanned = f"{opened}.with_options({{'scan.bucket': '{bucket.bucket}'}}).scan({when})"
-    if not keys:
+    if not partition_fields:
         return scanned
     spec = dict(partition.parse_partition_path(bucket.partition))
-    texts = [spec.get(field.name, default_name) for field in keys]
-    if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
+    texts = [spec.get(field.name, default_partition_name) for field in partition_fields]
+    if all(
+        field.type.root in _TYPES_WITH_LITERAL and text != default_partition_name
+        for field, text in zip(partition_fields, texts, strict=True)
+    ):
         literals = [
-            repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)
+            repr(text) if field.type.root == "VARCHAR" else text
+            for field, text in zip(partition_fields, texts, strict=True)
         ]
-        terms = [f"{_column_code(field.name)} == {literal}" for field, literal in zip(keys, literals, strict=True)]
+        terms = [
+            f"{_column_code(field.name)} == {literal}"
+            for field, literal in zip(partition_fields, literals, strict=True)
+        ]
         return f"{scanned}.filter({', '.join(terms)})"
     partitions = (
         f'{opened}.partitions({when}).filter(pl.col("partition") == '
         f'{bucket.partition!r}).select("values").unnest("values").lazy()'
     )
-    names = [field.name for field in keys]
+    names = [field.name for field in partition_fields]
     on = f"[{', '.join(map(_column_code, names))}]" if any(map(is_pattern, names)) else repr(names)
     return f'{scanned}.join({partitions}, on={on}, how="semi", nulls_equal=True)'
 
@@ -457,6 +470,6 @@ def bucket_reading_code(
 def _column_code(name: str) -> str:
     """Return the Python that gives the column of exactly this name.
 
-    A name that Polars reads as a pattern is escaped within a pattern of its own.
+    Polars reads a name `^…$` as a regular expression; such a name is written as an expression that matches only itself.
     """
     return f"pl.col({f'^{re.escape(name)}$' if is_pattern(name) else name!r})"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 def selects_rows(spec: MergeSpec) -> bool:
     """Return whether the engine selects rows, with `winner_mask` from the key columns alone, or computes them."""
-    return bool(plugins.load("lsm/engines", spec.engine).CHOOSES)
+    return bool(plugins.load("lsm/engines", spec.engine).SELECTS_ROWS)
 
 
 def merge_section(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> pl.DataFrame:

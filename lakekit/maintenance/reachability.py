@@ -164,9 +164,11 @@ def read_listed_root(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> Gc
     Raises: `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since.
     """
     if kind == "tag":
-        snapshot = metadata_io.read_listed(ctx, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
+        snapshot = metadata_io.read_listed_json_file(
+            ctx, seen, lambda data, path: Tag.from_json(data, name, path)
+        ).snapshot
     else:
-        snapshot = metadata_io.read_listed(ctx, seen, Snapshot.from_json)
+        snapshot = metadata_io.read_listed_json_file(ctx, seen, Snapshot.from_json)
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
     return GcRoot(kind=kind, branch=ctx.paths.branch, name=name, path=seen.path, snapshot=snapshot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakekit.errors import Corrupt
-from lakekit.model.json_codec import SYNTAX
+from lakekit.model.json_codec import SYNTAX_ERROR_FIELD
 from lakekit.model.snapshot import MAX_ID
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 READ_ATTEMPTS = 10
 WAIT_MS = 200
-_CACHED_BYTES = 1000
+_CACHE_ENTRY_BYTES = 1000
 
 
 class MetadataLocation(Protocol):
@@ -46,7 +46,7 @@ class MetadataLocation(Protocol):
     def runtime(self) -> Runtime: ...
 
 
-def read_record(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
+def read_json_file(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
     """Read and decode a JSON file.
 
     Raises `FileMissing`, `StorageFailed`, or `Corrupt` once it was not JSON ten times, 200 ms apart.
@@ -56,29 +56,29 @@ def read_record(location: MetadataLocation, path: str, decode: Callable[[bytes, 
         try:
             return decode(data, path)
         except Corrupt as damaged:
-            if damaged.field != SYNTAX or attempt == READ_ATTEMPTS:
+            if damaged.field != SYNTAX_ERROR_FIELD or attempt == READ_ATTEMPTS:
                 raise
         location.runtime.wait(WAIT_MS)
     raise AssertionError
 
 
-def find_record(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
-    """Read and decode a JSON file as `read_record` does; return None if it does not exist."""
+def find_json_file(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
+    """Read and decode a JSON file as `read_json_file` does; return None if it does not exist."""
     try:
-        return read_record(location, path, decode)
+        return read_json_file(location, path, decode)
     except FileMissing:
         return None
 
 
-def read_listed(location: MetadataLocation, stat: Stat, decode: Callable[[bytes, str | None], T]) -> T:
-    """Read a file that was just listed, as `read_record` does; on a remote storage it is cached by its tag."""
+def read_listed_json_file(location: MetadataLocation, stat: Stat, decode: Callable[[bytes, str | None], T]) -> T:
+    """Read a file that was just listed, as `read_json_file` does; on a remote storage it is cached by its tag."""
     if not location.storage.is_remote or stat.tag is None:
-        return read_record(location, stat.path, decode)
+        return read_json_file(location, stat.path, decode)
     key = (location.storage, stat.path, stat.tag)
     decoded: T | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
-        decoded = read_record(location, stat.path, decode)
-        location.runtime.metadata_cache.put({key: decoded}, _CACHED_BYTES + 2 * stat.size_bytes)
+        decoded = read_json_file(location, stat.path, decode)
+        location.runtime.metadata_cache.put({key: decoded}, _CACHE_ENTRY_BYTES + 2 * stat.size_bytes)
     return decoded
 
 

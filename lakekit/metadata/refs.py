@@ -77,7 +77,7 @@ def find_consumer(location: MetadataLocation, consumer_id: str) -> Consumer | No
     """Return a consumer's record; None if there is none."""
     if not is_plain_name(f"consumer-{consumer_id}") or not consumer_id:
         return None
-    return metadata_io.find_record(location, location.paths.consumer(consumer_id), Consumer.from_json)
+    return metadata_io.find_json_file(location, location.paths.consumer(consumer_id), Consumer.from_json)
 
 
 def read_consumer(location: MetadataLocation, consumer_id: str) -> Consumer:
@@ -111,7 +111,7 @@ def read_statistics(location: MetadataLocation, snapshot: Snapshot) -> Statistic
     """
     if snapshot.statistics is None:
         return None
-    return metadata_io.read_record(location, location.paths.statistics(snapshot.statistics), Statistics.from_json)
+    return metadata_io.read_json_file(location, location.paths.statistics(snapshot.statistics), Statistics.from_json)
 
 
 # ---- tags ------------------------------------------------------------
@@ -138,7 +138,7 @@ def find_tag(location: MetadataLocation, name: str) -> Tag | None:
     """Return the tag of a name; None if there is none."""
     if not is_plain_name(f"tag-{name}") or not name or str(name) != name:  # a number names none
         return None
-    return metadata_io.find_record(
+    return metadata_io.find_json_file(
         location, location.paths.tag(name), lambda data, path: Tag.from_json(data, name, path)
     )
 
@@ -169,7 +169,7 @@ def _find_listed_tag(location: MetadataLocation, name: str, stat: Stat) -> Tag |
     if not is_plain_name(f"tag-{name}"):
         return None
     with suppress(FileMissing):
-        return metadata_io.read_listed(location, stat, lambda data, path: Tag.from_json(data, name, path))
+        return metadata_io.read_listed_json_file(location, stat, lambda data, path: Tag.from_json(data, name, path))
     return None
 
 

@@ -78,7 +78,7 @@ def read_schema(location: MetadataLocation, schema_id: int, *, stat: Stat | None
         schema = (
             _read_cached(location, path)
             if stat is None
-            else metadata_io.read_listed(location, stat, TableSchema.from_json)
+            else metadata_io.read_listed_json_file(location, stat, TableSchema.from_json)
         )
     except FileMissing:
         existing = ", ".join(map(str, list_ids(location))) or "none"
@@ -99,12 +99,12 @@ def _read_cached(location: MetadataLocation, path: str) -> TableSchema:
     """
     stat = None if location.storage.is_remote else location.storage.stat(path)
     if stat is None or stat.tag is None:
-        return metadata_io.read_record(location, path, TableSchema.from_json)
+        return metadata_io.read_json_file(location, path, TableSchema.from_json)
     key = ("schema", location.storage, path)
     cached: tuple[str, TableSchema] | None = location.runtime.metadata_cache.get(key)
     if cached is not None and cached[0] == stat.tag:
         return cached[1]
-    schema = metadata_io.read_record(location, path, TableSchema.from_json)
+    schema = metadata_io.read_json_file(location, path, TableSchema.from_json)
     if location.runtime.now_ms() - stat.modified_ms >= _YOUNG_MS:
         location.runtime.metadata_cache.put({key: (stat.tag, schema)}, _NUMBER_BYTES + 2 * stat.size_bytes)
     return schema

@@ -92,9 +92,9 @@ def find(location: MetadataLocation, snapshot_id: int, *, stat: Stat | None = No
     path = location.paths.snapshot(snapshot_id)
     try:
         snapshot = (
-            metadata_io.read_record(location, path, Snapshot.from_json)
+            metadata_io.read_json_file(location, path, Snapshot.from_json)
             if stat is None
-            else metadata_io.read_listed(location, stat, Snapshot.from_json)
+            else metadata_io.read_listed_json_file(location, stat, Snapshot.from_json)
         )
     except FileMissing:
         return None
@@ -116,7 +116,7 @@ def read_snapshot(location: MetadataLocation, snapshot_id: int) -> Snapshot:
 
 def find_changelog(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:
     """Return the long-lived changelog of an expired snapshot; None if there is none."""
-    return metadata_io.find_record(location, location.paths.changelog(snapshot_id), Snapshot.from_json)
+    return metadata_io.find_json_file(location, location.paths.changelog(snapshot_id), Snapshot.from_json)
 
 
 def find_change(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:

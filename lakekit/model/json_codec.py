@@ -45,9 +45,9 @@ MAX_VALUES = 1 << 20
 as many.
 """
 MAX_DEPTH = 200
-SYNTAX = "json"
+SYNTAX_ERROR_FIELD = "json"
 """The `field` of errors about text that is not JSON at all, as a half-written file's is not."""
-_LONG = 2**63
+_LONG_BOUND = 2**63
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {
     8: "\\b",
     9: "\\t",
@@ -65,15 +65,19 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {
 def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     """Return the members of one JSON object; fractions are `Decimal`.
 
-    Raises `Corrupt` with `field` = `SYNTAX` if the text is not JSON.
+    Raises `Corrupt` with `field` = `SYNTAX_ERROR_FIELD` if the text is not JSON.
     """
     if len(data) > MAX_BYTES:
         raise LimitExceeded(
-            _with_path(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX
+            _with_path(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"),
+            path=path,
+            field=SYNTAX_ERROR_FIELD,
         )
     if (values := sum(map(data.count, (b",", b"[", b"{")))) > MAX_VALUES:
         raise LimitExceeded(
-            _with_path(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX
+            _with_path(path, f"{values} values of JSON, at most {MAX_VALUES} are read"),
+            path=path,
+            field=SYNTAX_ERROR_FIELD,
         )
     try:
         text = data.decode()
@@ -84,26 +88,35 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
         raise (wrong.at(path) if path else wrong) from None
     except UnicodeDecodeError as wrong:
         raise Corrupt(
-            _with_path(path, f"byte {wrong.start} is not UTF-8"), path=path, offset=wrong.start, field=SYNTAX
+            _with_path(path, f"byte {wrong.start} is not UTF-8"),
+            path=path,
+            offset=wrong.start,
+            field=SYNTAX_ERROR_FIELD,
         ) from None
     except UnicodeEncodeError:
-        raise Corrupt(_with_path(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX) from None
+        raise Corrupt(
+            _with_path(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX_ERROR_FIELD
+        ) from None
     except json.JSONDecodeError as wrong:
         offset = len(wrong.doc[: wrong.pos].encode())
         raise Corrupt(
             _with_path(path, f"not JSON at byte {offset} of {len(data)}: {wrong.msg}"),
             path=path,
             offset=offset,
-            field=SYNTAX,
+            field=SYNTAX_ERROR_FIELD,
         ) from None
     except RecursionError:
         raise LimitExceeded(
-            _with_path(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX
+            _with_path(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX_ERROR_FIELD
         ) from None
     except ValueError:
-        raise LimitExceeded(_with_path(path, "a number with thousands of digits"), path=path, field=SYNTAX) from None
+        raise LimitExceeded(
+            _with_path(path, "a number with thousands of digits"), path=path, field=SYNTAX_ERROR_FIELD
+        ) from None
     if not isinstance(members, dict):
-        raise Corrupt(_with_path(path, f"a JSON object wanted, {json_kind(members)} found"), path=path, field=SYNTAX)
+        raise Corrupt(
+            _with_path(path, f"a JSON object wanted, {json_kind(members)} found"), path=path, field=SYNTAX_ERROR_FIELD
+        )
     _check_depth(members, path)
     return members
 
@@ -117,14 +130,14 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise Corrupt(f"{word} is not a JSON number", field=SYNTAX)
+    raise Corrupt(f"{word} is not a JSON number", field=SYNTAX_ERROR_FIELD)
 
 
 def _parse_fraction(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise LimitExceeded("a number with an exponent beyond all use", field=SYNTAX) from None
+        raise LimitExceeded("a number with an exponent beyond all use", field=SYNTAX_ERROR_FIELD) from None
 
 
 _DECODER = json.JSONDecoder(
@@ -139,7 +152,7 @@ def _check_depth(value: Any, path: str | None) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             raise LimitExceeded(
-                _with_path(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX
+                _with_path(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX_ERROR_FIELD
             )
         layer = [
             part
@@ -177,7 +190,7 @@ def invalid_member(name: str, expected: str, value: object) -> Corrupt:
     return Corrupt(f"member {name!r} wants {expected}, found {json_kind(value)}", field=name)
 
 
-def read_integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
+def read_integer(name: str, value: Any, *, low: int = -_LONG_BOUND, high: int = _LONG_BOUND - 1) -> int:
     """Return an integer of 64 bits, or within the given bounds. Raises `Corrupt`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise invalid_member(name, "a whole number", value)
@@ -226,15 +239,15 @@ def read_any(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as 
 
 
 def json_member(
-    name: str, take: Callable[[str, Any], Any], *, default: Any = MISSING, put: Callable[[Any], Any] | None = None
+    name: str, decode: Callable[[str, Any], Any], *, default: Any = MISSING, encode: Callable[[Any], Any] | None = None
 ) -> Any:
     """Declare a dataclass field that is the JSON member `name`.
 
-    `take(name, value)` checks and converts what was read, `put(value)` converts it back to JSON. A member with a
+    `decode(name, value)` checks and converts what was read, `encode(value)` converts it back to JSON. A member with a
     default may be absent or null; without one it is required. A value of None is left out when written, unless the file
     it came from had written `null`.
     """
-    metadata = {"member": name, "take": take, "put": put}
+    metadata = {"member": name, "take": decode, "put": encode}
     return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
 
 
@@ -243,7 +256,7 @@ def extra_members_field() -> Any:
     return field(default=EMPTY)
 
 
-def null_members_field() -> Any:
+def null_member_names_field() -> Any:
     """Declare the field that lists members written as `null`; it is ignored by equality."""
     return field(default=(), compare=False, repr=False)
 
@@ -300,24 +313,24 @@ def _member_readers(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any
     return decoders
 
 
-def to_members(fact: Any) -> dict[str, Any]:
+def to_members(record: Any) -> dict[str, Any]:
     """Return the JSON members of a record, in the order of its fields, unknown ones last."""
-    nulls = getattr(fact, "nulls", ())
+    nulls = getattr(record, "nulls", ())
     members: dict[str, Any] = {}
-    for part in _member_fields(type(fact)):
-        name, value = part.metadata["member"], getattr(fact, part.name)
+    for part in _member_fields(type(record)):
+        name, value = part.metadata["member"], getattr(record, part.name)
         if value is not None:
             put = part.metadata["put"]
             members[name] = value if put is None else put(value)
         elif name in nulls:
             members[name] = None
-    return members | dict(getattr(fact, "extra", ()))
+    return members | dict(getattr(record, "extra", ()))
 
 
 # ---- values -> bytes -------------------------------------------------------------------------------------------------
 
 
-def print_object(value: Mapping[str, Any]) -> bytes:
+def format_object(value: Mapping[str, Any]) -> bytes:
     """Return JSON as the reference prints it.
 
     Two spaces a level, ` : ` after a name, lists on one line as far as their items allow.
@@ -343,10 +356,10 @@ def _append_value(value: Any, indent: str, out: list[str]) -> None:
             _append_value(part, indent, out)
         out.append(" ]" if value else "[ ]")
     else:
-        out.append(print_scalar(value))
+        out.append(format_scalar(value))
 
 
-def print_scalar(value: Any) -> str:
+def format_scalar(value: Any) -> str:
     """Return a JSON value without parts as text."""
     match value:
         case None:
@@ -368,11 +381,11 @@ def quote_text(value: str) -> str:
 # ---- json marks ------------------------------------------------------------
 
 
-PUNCTUATION = "punctuation"
+PUNCTUATION_FIELD = "punctuation"
 _TOKEN = re.compile(
     rb'"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|[{}\[\],:]'
 )
-_BLANK = re.compile(rb"[ \t\r\n]*")
+_BLANKS = re.compile(rb"[ \t\r\n]*")
 
 
 def record_json_spans(cursor: Cursor) -> Any:
@@ -395,12 +408,14 @@ class _JsonWalk:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor, self.data, self.at = cursor, bytes(cursor.data), 0
 
-    def make_error(self, why: str) -> Corrupt:
-        return Corrupt(f"not JSON at byte {self.at} of {len(self.data)}: {why}", offset=self.at, field=SYNTAX)
+    def make_error(self, problem: str) -> Corrupt:
+        return Corrupt(
+            f"not JSON at byte {self.at} of {len(self.data)}: {problem}", offset=self.at, field=SYNTAX_ERROR_FIELD
+        )
 
     def skip_blanks(self) -> int:
         """Skip blanks; return the new offset."""
-        matched = _BLANK.match(self.data, self.at)
+        matched = _BLANKS.match(self.data, self.at)
         self.at = self.at if matched is None else matched.end()
         return self.at
 
@@ -415,7 +430,7 @@ class _JsonWalk:
     def record_punctuation(self, end: int) -> None:
         """Record everything unrecorded before `end` as punctuation."""
         if end > self.cursor.at:
-            self.cursor.advance(end, PUNCTUATION, None)
+            self.cursor.advance(end, PUNCTUATION_FIELD, None)
 
     def record_token(self, token: bytes, field: str, value: object) -> None:
         """Record the span of the token that ends here."""
@@ -425,7 +440,7 @@ class _JsonWalk:
     def parse_value(self, token: bytes, path: str, depth: int) -> Any:
         """Return the value that begins with a token."""
         if depth > MAX_DEPTH:
-            raise LimitExceeded(f"JSON nested deeper than {MAX_DEPTH} levels", offset=self.at, field=SYNTAX)
+            raise LimitExceeded(f"JSON nested deeper than {MAX_DEPTH} levels", offset=self.at, field=SYNTAX_ERROR_FIELD)
         if token == b"{":
             return self.parse_members(path, depth)
         if token == b"[":
@@ -433,11 +448,11 @@ class _JsonWalk:
         if token in b"}],:":
             self.at -= 1
             raise self.make_error("a value wanted")
-        scalar = self.parse_plain(token)
+        scalar = self.parse_scalar(token)
         self.record_token(token, path or "value", scalar)
         return scalar
 
-    def parse_plain(self, token: bytes) -> Any:
+    def parse_scalar(self, token: bytes) -> Any:
         """Return the value of a text, number or keyword."""
         try:
             scalar = json.loads(token.decode(), parse_float=Decimal)
@@ -454,7 +469,7 @@ class _JsonWalk:
         while token != b"}":
             if not token.startswith(b'"'):
                 raise self.make_error("a name wanted")
-            name = self.parse_plain(token)
+            name = self.parse_scalar(token)
             inner = f"{path}.{name}" if path else name
             self.record_token(token, f"name of {inner}", None)
             self.next_token(b":")

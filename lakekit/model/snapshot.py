@@ -109,7 +109,7 @@ class Snapshot:
     next_row_id: int | None = json_member("nextRowId", read_integer, default=None)
     operation: str | None = json_member("operation", read_text, default=None)
     extra: Mapping[str, Any] = json_codec.extra_members_field()
-    nulls: tuple[str, ...] = json_codec.null_members_field()
+    nulls: tuple[str, ...] = json_codec.null_member_names_field()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Snapshot:
@@ -121,7 +121,7 @@ class Snapshot:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.print_object(json_codec.to_members(self))
+        return json_codec.format_object(json_codec.to_members(self))
 
     @property
     def watermark_or_none(self) -> int | None:
@@ -181,7 +181,7 @@ class Consumer:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.print_object(json_codec.to_members(self))
+        return json_codec.format_object(json_codec.to_members(self))
 
 
 # ---- hint ------------------------------------------------------------
@@ -243,7 +243,7 @@ class ColumnStatistics:
     avg_length_bytes: int | None = json_member("avgLen", read_integer, default=None)
     max_length_bytes: int | None = json_member("maxLen", read_integer, default=None)
     extra: Mapping[str, Any] = json_codec.extra_members_field()
-    nulls: tuple[str, ...] = json_codec.null_members_field()
+    nulls: tuple[str, ...] = json_codec.null_member_names_field()
 
 
 def _read_columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
@@ -270,10 +270,10 @@ class Statistics:
     merged_record_count: int | None = json_member("mergedRecordCount", read_integer, default=None)
     merged_record_size_bytes: int | None = json_member("mergedRecordSize", read_integer, default=None)
     columns: Mapping[str, ColumnStatistics] = json_member(
-        "colStats", _read_columns, default=EMPTY, put=_columns_to_json
+        "colStats", _read_columns, default=EMPTY, encode=_columns_to_json
     )
     extra: Mapping[str, Any] = json_codec.extra_members_field()
-    nulls: tuple[str, ...] = json_codec.null_members_field()
+    nulls: tuple[str, ...] = json_codec.null_member_names_field()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Statistics:
@@ -282,7 +282,7 @@ class Statistics:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.print_object(json_codec.to_members(self))
+        return json_codec.format_object(json_codec.to_members(self))
 
 
 # ---- tag ------------------------------------------------------------
@@ -303,7 +303,7 @@ class Tag:
     snapshot: Snapshot
     create_time: Instant | None = None
     time_retained_ns: int | None = None
-    nulls: tuple[str, ...] = json_codec.null_members_field()
+    nulls: tuple[str, ...] = json_codec.null_member_names_field()
 
     @staticmethod
     def from_json(data: bytes, name: str, path: str | None = None) -> Tag:
@@ -328,7 +328,7 @@ class Tag:
             members[TAG_CREATE_TIME] = _time_parts(self.create_time)
         if self.time_retained_ns is not None:
             members[TAG_TIME_RETAINED] = Decimal(_seconds_text(self.time_retained_ns))
-        return json_codec.print_object(members | {name: None for name in self.nulls if name not in members})
+        return json_codec.format_object(members | {name: None for name in self.nulls if name not in members})
 
 
 def _take_member(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:

@@ -55,7 +55,7 @@ class TableSchema:
 
     version: int = json_member("version", read_int32, default=1)
     id: int = json_member("id", read_count)
-    fields: tuple[Field, ...] = json_member("fields", _read_fields, put=_fields_to_json)
+    fields: tuple[Field, ...] = json_member("fields", _read_fields, encode=_fields_to_json)
     highest_field_id: int = json_member("highestFieldId", read_int32)
     partition_keys: tuple[str, ...] = json_member("partitionKeys", read_texts, default=())
     primary_keys: tuple[str, ...] = json_member("primaryKeys", read_texts, default=())
@@ -74,7 +74,7 @@ class TableSchema:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.print_object(json_codec.to_members(self))
+        return json_codec.format_object(json_codec.to_members(self))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,4 +6,4 @@ it.
 
 from __future__ import annotations
 
-NOT_PARTS: frozenset[str] = frozenset()
+NOT_PLUGINS: frozenset[str] = frozenset()

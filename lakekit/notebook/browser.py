@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakekit.inspection.timeline import FileLocation
     from lakekit.read.table_scan import TableCore
 
-_MAX_ENTRIES = 1000
+_MAX_ENTRY_OPTIONS = 1000
 """The most entries of a manifest that are offered."""
 _NO_FILE_OPTION = ("–", "")
 
@@ -131,7 +131,7 @@ class Browser(PictureWidget):
         self.manifests.observe(self._on_manifest, "selected")
         self.levels.observe(self._on_file, "selected")
         self.levels.observe(lambda _: self._on_bucket(), ["partition", "bucket"])
-        self._entries.observe(self._on_entry, "value")
+        self._entries.observe(self._on_manifest_entry, "value")
         self.observe(self._on_selected_trait, "selected")
         for each in (self.timeline, self.manifests, self.levels):
             each.observe(lambda _: self._update_code(), "code")
@@ -146,13 +146,13 @@ class Browser(PictureWidget):
             if first:
                 self._is_syncing = False
 
-    def _show_snapshot(self, at: int) -> None:
+    def _show_snapshot(self, snapshot_id: int) -> None:
         """Show that snapshot in all three views; a selected file stays selected where the snapshot has it."""
         with self._reentrancy_guard() as first:
             if not first:
                 return
-            self.at = self.timeline.selected = at
-            self.manifests.at = self.levels.at = at
+            self.at = self.timeline.selected = snapshot_id
+            self.manifests.at = self.levels.at = snapshot_id
             if self.levels.selected:
                 self._show_file(self.levels.selected)
             self._update_entry_options()
@@ -177,7 +177,7 @@ class Browser(PictureWidget):
             if first:
                 self._set_active_view(self.levels)
 
-    def _on_entry(self, change: dict[str, Any]) -> None:
+    def _on_manifest_entry(self, change: dict[str, Any]) -> None:
         """Show the data file selected among a manifest's entries in its bucket.
 
         A removed one is drawn as removed where this snapshot removed it.
@@ -247,7 +247,7 @@ class Browser(PictureWidget):
         if self.manifests.tree.manifest(self.manifests.selected) is None:
             return []
         try:
-            frame = manifest_tree.list_entries(self.table, self.manifests.selected, self.at).head(_MAX_ENTRIES)
+            frame = manifest_tree.list_entries(self.table, self.manifests.selected, self.at).head(_MAX_ENTRY_OPTIONS)
         except timeline.QUERY_ERRORS:  # the manifests say why
             return []
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()

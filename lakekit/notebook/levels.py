@@ -43,7 +43,7 @@ _CACHED_SNAPSHOTS = 64
 """The most snapshots whose files are cached."""
 _MAX_PARTITIONS = 1000
 """The most partitions that a box offers; others are set from Python."""
-_ROWS = 10
+_PREVIEW_ROWS = 10
 _ARGUMENTS = {
     "at": "the number of a snapshot",
     "partition": "the path of a partition, as t.files() tells it",
@@ -98,7 +98,7 @@ class Levels(PictureWidget):
             self.at = at if at is not None else max(self._kinds, default=0)
             first = self._initial_bucket(partition, bucket)
             self.partition, self.bucket = first.partition, first.bucket
-        self._build()
+        self._build_controls()
         self.observe(self._on_trait, ["at", "partition", "bucket", "probe", "filter", "compare_to"])
         self.observe(lambda _: self._show_selection(), "selected")
         self._draw()
@@ -111,12 +111,12 @@ class Levels(PictureWidget):
         Raises: `NotFound` for a file whose snapshots have all expired.
         """
         if not self.selected:
-            return picture.bucket_frame(self.table, self._bucket_location, self.at)
+            return picture.scan_bucket(self.table, self._bucket_location, self.at)
         if reason := self._describe_expired():
             raise NotFound(
                 f"{self.selected} of {self.table.name} {reason}: a tag would have kept it", name=self.selected
             )
-        return picture.file_frame(self.table, self.selected, self._snapshot_with_file())
+        return picture.scan_file(self.table, self.selected, self._snapshot_with_file())
 
     def drawing(self) -> Drawing:
         """Return the picture of the current view."""
@@ -176,7 +176,7 @@ class Levels(PictureWidget):
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
-    def _build(self) -> None:
+    def _build_controls(self) -> None:
         """Build the controls, each linked with a trait."""
         auto_width = ipywidgets.Layout(width="auto")
         self._slider = ipywidgets.SelectionSlider(
@@ -254,11 +254,11 @@ class Levels(PictureWidget):
             _set_options(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
             _set_options(
                 self._partition,
-                [(escape_controls(value), value) for value in _include_chosen(partitions, self.partition)],
+                [(escape_controls(value), value) for value in _include_selected(partitions, self.partition)],
                 self.partition,
             )
             _set_options(
-                self._bucket, [(str(value), value) for value in _include_chosen(buckets, self.bucket)], self.bucket
+                self._bucket, [(str(value), value) for value in _include_selected(buckets, self.bucket)], self.bucket
             )
             _set_options(
                 self._compare_with,
@@ -352,7 +352,7 @@ class Levels(PictureWidget):
             troubles.append(error)
         else:
             try:
-                self._evaluate_query()
+                self._evaluate_probe_and_filter()
             except timeline.QUERY_ERRORS as error:
                 troubles.append(error)
         state = self._states[-1] if self._states else EMPTY_STATE
@@ -387,15 +387,15 @@ class Levels(PictureWidget):
     def _read_states(self) -> tuple[BucketState, ...]:
         """Return the bucket at the snapshot, and before it at the one to compare with."""
         if not self.compare_to or self.compare_to == self.at:
-            return (self._state(self.at, self._read_changes(self.at)),)
-        other, this = (self._state(number, None) for number in (self.compare_to, self.at))
+            return (self._bucket_state(self.at, self._read_changes(self.at)),)
+        other, this = (self._bucket_state(number, None) for number in (self.compare_to, self.at))
         other_files, these_files = ({(file.name, file.level) for file in state.files} for state in (other, this))
         leaving, added = (
             frozenset(name for name, _ in state) for state in (other_files - these_files, these_files - other_files)
         )
         return (replace(other, leaving_names=leaving), replace(this, added_names=added))
 
-    def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
+    def _bucket_state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
         return picture.bucket_state(
             snapshot_id or None,
             self._read_files(snapshot_id),
@@ -404,7 +404,7 @@ class Levels(PictureWidget):
             is_append=self._is_append,
         )
 
-    def _evaluate_query(self) -> None:
+    def _evaluate_probe_and_filter(self) -> None:
         """Evaluate probe and filter by the planner."""
         notes = picture.bucket_notes(self.table, self._bucket_location, self._states[-1])
         self._query = LevelQuery(notes=notes)
@@ -424,28 +424,28 @@ class Levels(PictureWidget):
             planned = picture.planned_file_names(self.table, condition, self._to_at_argument(state.snapshot_id or 0))
             lit = frozenset(file.name for file in state.files) & planned
             states.append(replace(state, opened_names=lit))
-            lines.append(self._read_count_text(state, len(lit), len(planned) - len(lit)))
+            lines.append(self._format_files_read(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
-        self._query = LevelQuery(probe=None if probe is None else probe.key, notes=(*notes, *lines))
+        self._query = LevelQuery(probe=None if probe is None else probe.key_prefix, notes=(*notes, *lines))
         self._explain = picture.explain_scan(self.table, condition, self._to_at_argument(self.at))
 
-    def _read_count_text(self, state: BucketState, count: int, elsewhere: int) -> str:
+    def _format_files_read(self, state: BucketState, count: int, other_bucket_count: int) -> str:
         """Return a text on how many files a read opens."""
         what = " and ".join(
             filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}"))
         )
         at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
-        more = f", {plural(elsewhere, 'file')} in other buckets" if elsewhere else ""
+        more = f", {plural(other_bucket_count, 'file')} in other buckets" if other_bucket_count else ""
         return f"{what}{at}: {count} of {plural(len(state.files), 'file')} to be read{more}"
 
     # ---- the chosen file ---------------------------------------------------------------------------------------------
 
     def _on_click(self, change: dict[str, Any]) -> None:
         if not self._is_updating:
-            box = self._boxes().get(change["new"])
+            box = self._level_boxes().get(change["new"])
             self.selected = box.files[0].name if box is not None else ""
 
-    def _boxes(self) -> dict[str, levels.LevelBox]:
+    def _level_boxes(self) -> dict[str, levels.LevelBox]:
         return {box.key: box for box in self._picture.boxes}
 
     def _snapshot_with_file(self) -> int:
@@ -468,7 +468,7 @@ class Levels(PictureWidget):
 
     def _selected_box(self) -> levels.LevelBox | None:
         """Return the box of the selected file: the clicked one, or the last box with that file."""
-        clicked = self._boxes().get(self._canvas.selected_key)
+        clicked = self._level_boxes().get(self._canvas.selected_key)
         if clicked is not None and any(file.name == self.selected for file in clicked.files):
             return clicked
         boxes = [box for box in self._picture.boxes if any(file.name == self.selected for file in box.files)]
@@ -506,7 +506,7 @@ class Levels(PictureWidget):
 
     def _show_rows(self) -> None:
         try:
-            rows = self.frame().head(_ROWS).collect()
+            rows = self.frame().head(_PREVIEW_ROWS).collect()
         except timeline.QUERY_ERRORS as error:
             self._rows.value = f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>'
         else:
@@ -529,9 +529,9 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
     )
 
 
-def _include_chosen(offered: list[Any], value: Any) -> list[Any]:
+def _include_selected(options: list[Any], selected: Any) -> list[Any]:
     """Return the options, with the selected value among them."""
-    return offered if value in offered else [*offered, value]
+    return options if selected in options else [*options, selected]
 
 
 def _set_options(widget: Any, options: list[tuple[str, Any]], value: Any) -> None:

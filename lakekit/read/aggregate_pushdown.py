@@ -42,7 +42,7 @@ from lakekit.progress import begin_work
 from lakekit.read import bounds_cache, file_index_pruning, lazy_frames, polars_pushdown, table_scan
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
-from lakekit.read.row_groups import pyarrow_text
+from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.user_expressions import check_aggregate_temporals, translate_compute_errors
 from lakekit.types import INTEGERS, TIMESTAMPS
 from lakekit.types.arrow import from_unscaled
@@ -180,7 +180,9 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     )
     plans = scan.plans(condition)
     schema, understood = _parse_aggregates(scan, aggregates)
-    predicates = [parse_exact(pyarrow_text(filter_expr)) for at, filter_expr in enumerate(filters) if at not in decided]
+    predicates = [
+        parse_exact(filter_to_pyarrow_text(filter_expr)) for at, filter_expr in enumerate(filters) if at not in decided
+    ]
     certain = [predicate for predicate in predicates if predicate is not None]
     if understood is None or not is_whole or len(certain) < len(predicates) or not _can_use_indexes(scan.ctx):
         return AggregateResult(None, schema, (), tuple(plans))

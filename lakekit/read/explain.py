@@ -33,7 +33,7 @@ from lakekit.predicate import And, Leaf, Or, Predicate, describe, to_internal_li
 from lakekit.read import aggregate_pushdown, polars_pushdown, user_expressions
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
-from lakekit.read.row_groups import pyarrow_text
+from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.user_expressions import check_temporal_comparisons
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
@@ -381,7 +381,7 @@ def _add_expected_rows(
 
 def _format_filter(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
     """Return a filter as a person writes it, from its conjuncts as Polars hands them over."""
-    predicates = [parse_exact(pyarrow_text(filter_expr)) for filter_expr in filters]
+    predicates = [parse_exact(filter_to_pyarrow_text(filter_expr)) for filter_expr in filters]
     # Polars hands over the last conjunct first
     parts = [
         str(filter_expr.expr) if predicate is None else describe(predicate)

@@ -39,7 +39,7 @@ from lakekit.predicate import (
     restrict,
 )
 from lakekit.read import row_groups, temporal
-from lakekit.read.row_groups import pyarrow_text
+from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -310,12 +310,12 @@ class PaimonScan(LazyFrameResolver):
         hidden = [
             at
             for at, filter_expr in enumerate(filters)
-            if at not in decided and not row_groups.is_plain(filter_expr.expr)
+            if at not in decided and not row_groups.is_plain_comparison(filter_expr.expr)
         ]
         applied = [*decided, *hidden]
-        above, used = [row_groups.hide(filters[at].expr) for at in hidden], applied
+        above, used = [row_groups.block_statistics_pruning(filters[at].expr) for at in hidden], applied
         if any(
-            row_groups.may_fail(hidden_condition, self.schema()) for hidden_condition in above
+            row_groups.may_raise(hidden_condition, self.schema()) for hidden_condition in above
         ):  # of rows that what Polars applies would leave out too, and that planning counts on
             above, used = (
                 [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above],
@@ -427,7 +427,7 @@ def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[s
     sources, such as buckets that are merged, are given conditions as bytes: Polars raises if one has a Python function
     that does not pickle.
     """
-    if not any(row_groups.may_fail(condition, schema) for condition in conditions):
+    if not any(row_groups.may_raise(condition, schema) for condition in conditions):
         return frame
     return frame.map_batches(_pass_through, predicate_pushdown=False, slice_pushdown=False, streamable=True)
 
@@ -442,7 +442,7 @@ def _apply_filters(
     """Return the rows that satisfy all conditions; those that may fail are applied last, above all sources."""
     safe, others = list[pl.Expr](), list[pl.Expr]()
     for condition in conditions:
-        (others if row_groups.may_fail(condition, schema) else safe).append(condition)
+        (others if row_groups.may_raise(condition, schema) else safe).append(condition)
     below = frame.filter(*safe)
     return shield(below, others, schema).filter(*others) if others else below
 
@@ -452,23 +452,23 @@ def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[p
 
     Of its conjuncts those that calculate are hidden from bounds of row groups; all others are unchanged.
     """
-    if row_groups.is_plain(expr):
+    if row_groups.is_plain_comparison(expr):
         return [expr]
     filters, is_whole = all_filters_of(expr, schema)
-    plain = [filter_expr.expr for filter_expr in filters if row_groups.is_plain(filter_expr.expr)]
+    plain = [filter_expr.expr for filter_expr in filters if row_groups.is_plain_comparison(filter_expr.expr)]
     if len(plain) == len(filters):
         return [expr]  # what Polars keeps to itself never reaches a scan
     return (
         [
             *plain,
             *(
-                row_groups.hide(filter_expr.expr)
+                row_groups.block_statistics_pruning(filter_expr.expr)
                 for filter_expr in filters
-                if not row_groups.is_plain(filter_expr.expr)
+                if not row_groups.is_plain_comparison(filter_expr.expr)
             ),
         ]
         if is_whole
-        else [*plain, row_groups.hide(expr)]
+        else [*plain, row_groups.block_statistics_pruning(expr)]
     )
 
 
@@ -477,7 +477,7 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Sc
     on_partition, on_key, decided, predicates = [], [], [], []
     partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
     for at, filter_expr in enumerate(filters):
-        text = pyarrow_text(filter_expr)
+        text = filter_to_pyarrow_text(filter_expr)
         used = set(filter_expr.expr.meta.root_names()) if partition_keys or keys else set[str]()
         if (
             used
@@ -487,7 +487,7 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Sc
             on_partition.append(filter_expr.expr)
             decided.append(at)
         elif used and used <= keys and text is not None:
-            on_key.append(row_groups.hide_calculated(filter_expr.expr))
+            on_key.append(row_groups.block_pruning_unless_plain(filter_expr.expr))
         predicates.append(predicate_of(text))
     return ScanFilter(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
 
@@ -503,7 +503,7 @@ def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
 
 def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
     """Return a cache key of the filters: their pyarrow text, and the whole expression if applied here."""
-    return tuple(_bytes(f.expr) if at in applied else pyarrow_text(f) for at, f in enumerate(filters))
+    return tuple(_bytes(f.expr) if at in applied else filter_to_pyarrow_text(f) for at, f in enumerate(filters))
 
 
 def _bytes(expr: pl.Expr) -> object:

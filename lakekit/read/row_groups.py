@@ -1,4 +1,4 @@
-"""Conditions not to be evaluated over bounds of row groups or old versions; their pyarrow texts.
+"""Which conditions Polars and pyarrow may evaluate over the statistics of row groups; their pyarrow texts.
 
     pl.col("until") + 1 > 50        row group 100 … 2^63-1
         Polars: the greatest value is 2^63-1 + 1, which wraps to -2^63; no row of the group qualifies
@@ -6,12 +6,13 @@
         the version "x" is merged away, and must not fail the query
     col("host") == "a.example"      ->      (pa.compute.field('host') == 'a.example')
 
-Polars 2.1 runs the arithmetic of a filter over the least and greatest value of a row group and skips the group by the
-result, which is wrong where a sum, difference, product or negation wraps. A condition that is null is no more true than
-one that is false, and `fill_null` is evaluated over rows alone.
+Polars 2.1 evaluates the arithmetic of a filter over the least and greatest value of a row group and skips the group by
+the result, which is wrong where a sum, difference, product or negation wraps. `block_statistics_pruning` adds a
+`fill_null` of False to a condition: it selects the same rows, as a null condition selects none, and Polars evaluates a
+`fill_null` over rows only.
 
-Files have rows that the table does not have: older versions of a key, deleted rows. A condition that may fail for a
-value must not see them.
+Files have rows that the table does not have: older versions of a key, deleted rows. A condition that may raise for a
+value must not be evaluated over them (`may_raise`).
 
 Polars gives no pyarrow text for a filter with a text in it that has a dot, a quote or a backslash, as hosts, mail
 addresses and file names have. Here an expression is taken apart with `meta.pop()`; its operator is found by combining
@@ -74,39 +75,39 @@ _SAFE_FUNCTIONS = (_FUNCTIONS - {"strict_cast"}) | {
     *("dt.year", "dt.month", "dt.day", "dt.weekday", "dt.hour", "dt.minute", "dt.second", "dt.date"),
 }
 """Functions, as Polars writes them, that give a value or null of every value of their types."""
-_POINT = re.compile(r"\d\.\d")
+_DECIMAL_POINT = re.compile(r"\d\.\d")
 _OPERATOR, _FUNCTION = re.compile(r"\) (\S+) \("), re.compile(r"(?:[\])]|^|\()\.([\w.]+)\(")
 """How Polars writes `[(a) + (b)]`, `col("a").negate()` and `.when(…)`; texts in a condition may look so too, and are
 then taken for it.
 """
-_MAX_LETTERS = 1 << 16
+_MAX_EXPR_CHARS = 1 << 16
 
 
-def is_plain(expr: pl.Expr) -> bool:
+def is_plain_comparison(expr: pl.Expr) -> bool:
     """Return whether a condition only compares columns and constants, as they are or cast."""
     text = str(expr)
-    if len(text) > _MAX_LETTERS:
+    if len(text) > _MAX_EXPR_CHARS:
         return False
     return _COMPARISONS.issuperset(_OPERATOR.findall(text)) and _FUNCTIONS.issuperset(_FUNCTION.findall(text))
 
 
-def hide(expr: pl.Expr) -> pl.Expr:
+def block_statistics_pruning(expr: pl.Expr) -> pl.Expr:
     """Return an equivalent condition that is not evaluated over bounds."""
     return expr.fill_null(value=False)
 
 
-def hide_calculated(expr: pl.Expr) -> pl.Expr:
+def block_pruning_unless_plain(expr: pl.Expr) -> pl.Expr:
     """Return an equivalent condition that is not evaluated over bounds unless it is plain."""
-    return expr if is_plain(expr) else hide(expr)
+    return expr if is_plain_comparison(expr) else block_statistics_pruning(expr)
 
 
-def may_fail(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
+def may_raise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     """Return whether a condition may raise an error because of a value in those columns.
 
     Examples are a text that is no number, and a sum that is too great.
     """
     text = str(expr)
-    if len(text) > _MAX_LETTERS:
+    if len(text) > _MAX_EXPR_CHARS:
         return True
     operators = set(_OPERATOR.findall(text)) - _COMPARISONS - {"^"}
     if not _SAFE_FUNCTIONS.issuperset(_FUNCTION.findall(text)) or not _ARITHMETIC.issuperset(operators):
@@ -119,7 +120,7 @@ def _is_safe_arithmetic(types: Sequence[pl.DataType], text: str) -> bool:
     """Return whether sums and products never fail: integers wrap; decimals and times may overflow."""
     has_floats = any(dtype.is_float() for dtype in types) or "Float" in text
     return all(dtype.is_integer() or dtype.is_float() or isinstance(dtype, pl.String) for dtype in types) and (
-        has_floats or not _POINT.search(text)
+        has_floats or not _DECIMAL_POINT.search(text)
     )
 
 
@@ -139,12 +140,12 @@ _OPERATORS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 _MAX_DEPTH = 64
 
 
-def pyarrow_text(filter_expr: FilterExpr) -> str | None:
+def filter_to_pyarrow_text(filter_expr: FilterExpr) -> str | None:
     """Return the pyarrow text of a filter; None if there is none."""
-    return filter_expr.pyarrow_str if filter_expr.pyarrow_str is not None else pyarrow_text_of_expr(filter_expr.expr)
+    return filter_expr.pyarrow_str if filter_expr.pyarrow_str is not None else expr_to_pyarrow_text(filter_expr.expr)
 
 
-def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
+def expr_to_pyarrow_text(expr: pl.Expr, depth: int = 0) -> str | None:
     """Return the pyarrow text of an expression of columns, texts, integers and booleans; None for any other."""
     if depth > _MAX_DEPTH:
         return None
@@ -153,7 +154,7 @@ def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
     if expr.meta.is_column():
         return f"pa.compute.field({expr.meta.output_name()!r})"
     parts = expr.meta.pop()
-    texts = [pyarrow_text_of_expr(part, depth + 1) for part in parts]
+    texts = [expr_to_pyarrow_text(part, depth + 1) for part in parts]
     if len(parts) == 1 and texts[0] is not None:
         return _format_unary(expr, parts[0], texts[0])
     if len(parts) == 2 and texts[0] is not None and texts[1] is not None:
@@ -162,27 +163,27 @@ def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
 
 
 def _format_unary(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
-    if _is_same(expr, lambda: ~part):
+    if _equals_rebuilt(expr, lambda: ~part):
         return f"~({text})"
-    if _is_same(expr, part.is_null):
+    if _equals_rebuilt(expr, part.is_null):
         return f"({text}).is_null()"
-    return f"~(({text}).is_null())" if _is_same(expr, part.is_not_null) else None
+    return f"~(({text}).is_null())" if _equals_rebuilt(expr, part.is_not_null) else None
 
 
 def _format_binary(expr: pl.Expr, left: pl.Expr, right: pl.Expr, left_text: str, right_text: str) -> str | None:
     for sign, combine in _OPERATORS.items():
-        if _is_same(expr, lambda combine=combine: combine(left, right)):  # type: ignore[misc] # bound now
+        if _equals_rebuilt(expr, lambda combine=combine: combine(left, right)):  # type: ignore[misc] # bound now
             return f"({left_text} {sign} {right_text})"
-    if right_text.startswith("[") and _is_same(expr, lambda: left.is_in(right)):
+    if right_text.startswith("[") and _equals_rebuilt(expr, lambda: left.is_in(right)):
         return f"({left_text}).isin({right_text})"
-    if _is_same(expr, lambda: left.str.starts_with(right)):
+    if _equals_rebuilt(expr, lambda: left.str.starts_with(right)):
         return f"pa.compute.starts_with({left_text}, pattern={right_text})"
     return None
 
 
-def _is_same(expr: pl.Expr, other: Callable[[], pl.Expr]) -> bool:
+def _equals_rebuilt(expr: pl.Expr, rebuild: Callable[[], pl.Expr]) -> bool:
     try:
-        return expr.meta.eq(other())
+        return expr.meta.eq(rebuild())
     except (TypeError, pl.exceptions.PolarsError):
         return False
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakekit import runtime
-from lakekit.data_file.entry_damage import add_manifest_path, with_manifest
+from lakekit.data_file.entry_damage import add_manifest_path, with_manifest_path
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import raise_file_damage
 from lakekit.errors import BranchNotFound, Corrupt, InvalidOption, LakekitError, SchemaChanged, SchemaMismatch
@@ -329,7 +329,7 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
         if isinstance(wrong, Corrupt) and wrong.path is None:
             for plan in plans():
                 if plan.snapshot is not None:
-                    raise with_manifest(plan.ctx, plan.snapshot, wrong) from None
+                    raise with_manifest_path(plan.ctx, plan.snapshot, wrong) from None
         raise
     except external_reader.FOREIGN_FAILURES as wrong:
         external_reader.pass_interrupt(wrong)

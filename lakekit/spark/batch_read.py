@@ -40,7 +40,7 @@ from lakekit.read import (
 )
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
-from lakekit.read.row_groups import pyarrow_text
+from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.table_scan import context_of
 from lakekit.spark import native_parquet, session, tasks as spark_tasks
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
@@ -143,7 +143,9 @@ def parse_filter(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
         raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
     filters, is_complete = polars_pushdown.all_filters_of(expr, schema)
     condition, decided = polars_pushdown.condition_of(filters, ctx.schema)
-    predicates = [parse_exact(pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided]
+    predicates = [
+        parse_exact(filter_to_pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided
+    ]
     return RowFilter(where=expr, condition=condition, predicates=tuple(predicates) if is_complete else (None,))
 
 

@@ -436,8 +436,8 @@ def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None) 
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    for _ in row_conversion.batches(
-        write_task.convert_times(nothing, ctx), ctx, row_kind=row_kind, remedies=write_task.SPARK_HINTS
+    for _ in row_conversion.convert_batches(
+        write_task.convert_times(nothing, ctx), ctx, row_kind=row_kind, error_hints=write_task.SPARK_HINTS
     ):
         pass  # no row, only checks
 

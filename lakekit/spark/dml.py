@@ -263,7 +263,7 @@ class MergeJob:
             for array, field in zip(batch.columns, self.arrow, strict=True)
         ]
         named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.ctx)
-        frame = pl.concat(list(input_frames.open_input(named, self.ctx).pieces(self.ctx)))
+        frame = pl.concat(list(input_frames.open_input(named, self.ctx).iter_frames(self.ctx)))
         return frame.rename(lambda name: f"{MERGE_SOURCE_PREFIX}{name}")
 
     def group(self, number: int) -> TargetRows:

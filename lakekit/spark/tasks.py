@@ -237,7 +237,11 @@ def _read_slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     names = [*(field.name for field in job.fields), *job.system]
     where = job.where
     if where is not None:
-        where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
+        where = (
+            None
+            if row_groups.may_raise(where, polars_schema(job.fields))
+            else row_groups.block_pruning_unless_plain(where)
+        )
     frame = merge_read.read_merged_rows(pieces[task.slice], names, where)
     return _filter_and_project(job, frame.lazy()).collect()
 

@@ -121,7 +121,7 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
     """
     ctx = job.ctx
     try:
-        pieces = row_conversion.open_input(_to_table_columns(job, batch), ctx).pieces(ctx)
+        pieces = row_conversion.open_input(_to_table_columns(job, batch), ctx).iter_frames(ctx)
         frames = [row_conversion.convert_columns(frame, ctx, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.task_numbers(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
@@ -215,7 +215,7 @@ def _to_frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.
         _to_table_columns(job, batch)
         for batch in _combine_batches(batches if job.parallelism is None else _check_one_task(batches))
     )
-    return row_conversion.batches(rows, job.ctx, row_kind=job.row_kind, remedies=SPARK_HINTS)
+    return row_conversion.convert_batches(rows, job.ctx, row_kind=job.row_kind, error_hints=SPARK_HINTS)
 
 
 def _combine_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -189,7 +189,7 @@ class DuckDBBackend:
     # ---- changes: the methods of tables ----------------------------------------------------------
 
     def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
-        selected = input_frames.open_lazy_frame(rows, remedies=_HINTS)
+        selected = input_frames.open_lazy_frame(rows, error_hints=_HINTS)
         return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:

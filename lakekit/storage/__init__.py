@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-NOT_PARTS = frozenset({
+NOT_PLUGINS = frozenset({
     "atomic_write", "confinement", "environment", "local", "local_files", "memory", "object_store_options",
     "object_store_requests", "protocol",
 })  # fmt: skip

@@ -152,10 +152,11 @@ class LocalStorage:
         return sorted(entries_found, key=lambda stat: stat.path)
 
     def _linked_file(self, entry: os.DirEntry[str]) -> os.stat_result | None:
-        """Return the stat that a listing shows for a link.
+        """Return the stat by which a listing shows a link.
 
-        None for a link to a directory, which is not part of this one, or in a circle; the link's own stat if it leads
-        out.
+        It is the stat of the link's target; of the link itself if the target is outside the roots; None if the target
+        is a
+        directory, or the link leads in a circle.
         """
         try:
             os_stat = entry.stat()
@@ -293,9 +294,9 @@ class LocalStorage:
                 self._delete_unfinished(path, temporary, number)
 
     def _delete_unfinished(self, path: str, temporary: str, number: int) -> None:
-        """Delete what `open_write` made: the temporary file, and the file itself if it has that inode number.
+        """Delete what a failed `open_write` left: the temporary file and, if it has that inode number, `path` itself.
 
-        The file is there then, and not durable.
+        The latter is the case where the file was renamed into place and could not be synced.
         """
         with suppress(OSError, ValueError, OutsideRoot), self._parent(path) as directory:
             with suppress(OSError):
@@ -441,7 +442,7 @@ class LocalStorage:
     def _create_new(
         self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True
     ) -> tuple[ParentDirectory, str, F]:
-        """Create a file beside `path`, or there.
+        """Create a temporary file in the directory of `path`, or (not `is_temporary`) the file `path` itself.
 
         Return the open directory, the file's name in it, and the file. A directory that is deleted meanwhile is created
         again.

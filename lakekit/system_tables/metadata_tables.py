@@ -184,7 +184,7 @@ def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
     if stats is None:
         return rows_to_frame([], columns)
     members = json_codec.to_members(stats)
-    text = json_codec.print_object(members.get("colStats") or {}).decode()
+    text = json_codec.format_object(members.get("colStats") or {}).decode()
     return rows_to_frame(
         [(stats.snapshot_id, stats.schema_id, stats.merged_record_count, stats.merged_record_size_bytes, text)], columns
     )

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 
 TIME_DTYPE = pl.Datetime("ms")
-_SOURCES = {0: "APPEND", 1: "COMPACT"}
+_FILE_SOURCE_NAMES = {0: "APPEND", 1: "COMPACT"}
 _TRACKING_FIELDS = tuple(
     Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1)
 )
-_FILES: dict[str, Any] = {
+_FILES_SCHEMA: dict[str, Any] = {
     "partition": pl.String,
     "bucket": pl.Int32,
     "file_path": pl.String,
@@ -83,7 +83,7 @@ def _read_live_entries(ctx: TableContext, at: At) -> tuple[TableContext, Manifes
     return time_travel.schema_of(ctx, position), live_entries(ctx, position.snapshot)
 
 
-def internal_value_text(value: Any, t: DataType) -> str:
+def format_internal_value(value: Any, t: DataType) -> str:
     """Return an internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
     if value is None:
         return "null"
@@ -101,10 +101,10 @@ def _decode_row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
 
 def _format_key(data: bytes, fields: Sequence[Field]) -> str:
     values = zip(_decode_row(data, fields), fields, strict=True)
-    return f"[{', '.join(internal_value_text(value, field.type) for value, field in values)}]"
+    return f"[{', '.join(format_internal_value(value, field.type) for value, field in values)}]"
 
 
-def _partition_text(ctx: TableContext, partition: bytes) -> str:
+def _format_partition(ctx: TableContext, partition: bytes) -> str:
     """Return the values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
     fields = ctx.schema.partition_fields
     texts = (
@@ -126,15 +126,15 @@ def files(ctx: TableContext, at: At = None) -> pl.DataFrame:
         np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition")))
     )
     listed = zip(entries.files(), paths.data_file_paths(ctx, entries), range(len(entries)), strict=True)
-    return rows_to_frame((_file_row(ctx, entries, file, path, i) for file, path, i in listed), _FILES)
+    return rows_to_frame((_file_row(ctx, entries, file, path, i) for file, path, i in listed), _FILES_SCHEMA)
 
 
 def _file_row(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
     partition, bucket = paths.bucket_id_at(entries, i)
     keys = ctx.schema.key_fields
-    nulls, low, high = _stats_texts(ctx, file)
+    nulls, low, high = _format_stats(ctx, file)
     return (
-        _partition_text(ctx, partition),
+        _format_partition(ctx, partition),
         bucket,
         path,
         file.format_name,
@@ -151,13 +151,13 @@ def _file_row(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, p
         file.max_sequence_number,
         file.creation_time_ms,
         file.delete_row_count,
-        None if file.source is None else _SOURCES.get(file.source),
+        None if file.source is None else _FILE_SOURCE_NAMES.get(file.source),
         file.first_row_id,
         None if file.write_cols is None else list(file.write_cols),
     )
 
 
-def _stats_texts(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
+def _format_stats(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     """Return null counts, minima and maxima of all columns of the schema, by name.
 
     A column that the file's schema does not have is null in every row. Where the statistics cover what the file holds
@@ -198,28 +198,30 @@ def _stats_by_field_id(ctx: TableContext, stats: Stats, fields: Sequence[Field])
     texts = {}
     for i, field in enumerate(fields):
         want = today.get(field.id, field.type)
-        least, most = (internal_value_text(_cast_to_today(value, field, want), want) for value in (low[i], high[i]))
+        least, most = (
+            format_internal_value(_cast_to_current_type(value, field, want), want) for value in (low[i], high[i])
+        )
         texts[field.id] = (nulls[i], least, most)
     return texts
 
 
-def _cast_to_today(value: Any, field: Field, want: DataType) -> Any:
+def _cast_to_current_type(value: Any, field: Field, target: DataType) -> Any:
     """Return an internal value of a column, as one of the type that the column has now."""
-    if value is None or schema_evolution.is_same_type(field.type, want):
+    if value is None or schema_evolution.is_same_type(field.type, target):
         return value
     row = binary_row.with_arity(binary_row.encode_row([value], [field.type]), 1)
     decoded = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
     series = pl.Series(field.name, decoded).cast(polars_type(field.type))
     cast_value = (
         series.to_frame()
-        .select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name)))
+        .select(casts.cast(col(field.name), field.type, target, casts.CastTarget(column=field.name)))
         .to_series()
     )
-    return first_internal_value(cast_value, want)
+    return to_internal_value(cast_value, target)
 
 
-def first_internal_value(column: pl.Series, t: DataType) -> Any:
-    """Return the first value of a column as internal value (FORMAT 0.2)."""
+def to_internal_value(column: pl.Series, t: DataType) -> Any:
+    """Return the first value of a column as an internal value (FORMAT 0.2)."""
     value = column.to_physical()[0] if t.root in (*TIMESTAMPS, "DATE", "TIME") else column[0]
     if value is None or t.root not in (*TIMESTAMPS, "TIME"):
         return value
@@ -267,8 +269,8 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
             m.num_added_files,
             m.num_deleted_files,
             m.schema_id,
-            _partition_text(ctx, m.partition_stats.min_values),
-            _partition_text(ctx, m.partition_stats.max_values),
+            _format_partition(ctx, m.partition_stats.min_values),
+            _format_partition(ctx, m.partition_stats.max_values),
             m.min_row_id,
             m.max_row_id,
         )
@@ -292,7 +294,7 @@ def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
     shows the partitions that this branch lacks, this one those that a primary branch lacks.
     """
     unknown = pl.lit(None, pl.String)
-    sums = _sum_partitions(ctx, at, legacy=False)
+    sums = _sum_partitions(ctx, at, legacy_names=False)
     return sums.with_columns(
         pl.lit(None, TIME_DTYPE).alias("created_at"),
         unknown.alias("created_by"),
@@ -306,7 +308,7 @@ def catalog_partitions(ctx: TableContext) -> pl.DataFrame:
 
     They are named as their directories are, not escaped; the newest file's time is an instant; none is marked done.
     """
-    partition_frame = _sum_partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
+    partition_frame = _sum_partitions(ctx, None, legacy_names=ctx.options.partition_legacy_name)
     instants = [
         None if wall is None else instant_ms(wall)
         for wall in partition_frame["last_update_time"].cast(pl.Int64).to_list()
@@ -319,14 +321,14 @@ def catalog_partitions(ctx: TableContext) -> pl.DataFrame:
     )
 
 
-def _sum_partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
+def _sum_partitions(ctx: TableContext, at: At, *, legacy_names: bool) -> pl.DataFrame:
     position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     entries = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(ctx, position)), position)
     # only with a fallback branch does the reference leave out what a read leaves out
     if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:
         stood_in = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(*fallback)), fallback[1])
-        entries, other = (_without_hidden_levels(ctx, listed) for listed in (entries, stood_in))
+        entries, other = (_without_unread_levels(ctx, listed) for listed in (entries, stood_in))
         entries, other = (other, entries) if ctx.is_fallback_primary else (entries, other)
         is_own = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat_entries([entries, other.filter(~np.asarray(is_own))])
@@ -336,7 +338,7 @@ def _sum_partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     def directory(data: bytes) -> str:
         """Return the name of the partition's directory, not escaped."""
         texts = partitions_of.partition_texts(
-            paths.partition_values(ctx, data), types, default_name=default, legacy=legacy
+            paths.partition_values(ctx, data), types, default_name=default, legacy=legacy_names
         )
         return "/".join(f"{name}={text}" for name, text in zip(ctx.schema.partition_keys, texts, strict=True))
 
@@ -348,7 +350,7 @@ def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
     position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     return _sum_entries(
-        _read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _partition_text(ctx, data)
+        _read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _format_partition(ctx, data)
     )
 
 
@@ -359,7 +361,7 @@ def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> Mani
     return manifest_files.read_entries(ctx, manifest_files.manifest_files(ctx, position.snapshot, "all"))
 
 
-def _without_hidden_levels(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
+def _without_unread_levels(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
     hides = ctx.schema.primary_keys and sections.may_hide_level_zero(ctx)
     return entries.filter(entries.integers("level") > 0) if hides else entries
 
@@ -376,17 +378,19 @@ def _without_postponed(ctx: TableContext, entries: ManifestEntries) -> ManifestE
     )
 
 
-def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
+def _sum_entries(
+    entries: ManifestEntries, group_columns: list[str], format_partition: Callable[[bytes], str]
+) -> pl.DataFrame:
     """Return sums of live files by partition (and bucket).
 
     Partitions whose texts are equal stay apart; the last update is that of any file listed, removed or not.
     """
     names = ("kind", "partition", "bucket", "row_count", "file_size", "creation_time")
-    texts = {data: text(data) for data in entries.column("partition").unique().to_pylist()}
+    texts = {data: format_partition(data) for data in entries.column("partition").unique().to_pylist()}
     sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1).cast(pl.Int64)
     sums = (
         pl.DataFrame([pl.Series(name, entries.column(name)) for name in names])
-        .group_by(cols(by))
+        .group_by(cols(group_columns))
         .agg(
             (pl.col("row_count") * sign).sum().alias("record_count"),
             (pl.col("file_size") * sign).sum().alias("file_size_in_bytes"),
@@ -396,7 +400,7 @@ def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes]
         .filter(pl.col("file_count") > 0)
     )
     partition_text = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
-    return sums.with_columns(partition_text if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
+    return sums.with_columns(partition_text if texts else pl.col("partition").cast(pl.String)).sort(cols(group_columns))
 
 
 def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
@@ -406,7 +410,7 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
     index_entries = [] if position.snapshot is None else manifest_files.index_entries(ctx, position.snapshot)
     rows = (
         (
-            _partition_text(ctx, entry.partition),
+            _format_partition(ctx, entry.partition),
             entry.bucket,
             entry.index_type,
             entry.file_name,
@@ -440,8 +444,8 @@ def _range_struct(deletion: DeletionRange) -> dict[str, Any]:
 # ---- file indexes ------------------------------------------------------------
 
 
-FILE_COLUMNS = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
-_INDEX: dict[str, Any] = {
+FILE_INDEX_FILE_COLUMNS = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
+_FILE_INDEX_SCHEMA: dict[str, Any] = {
     "file_path": pl.String,
     "column_name": pl.String,
     "index_type": pl.String,
@@ -466,8 +470,10 @@ def file_indexes(ctx: TableContext, at: int | str | datetime | None = None) -> p
     by_file = parallel.parallel_map(
         lambda i: list(_index_rows(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote
     )
-    indexes = rows_to_frame((row for rows in by_file for row in rows), _INDEX)
-    return files(ctx, at).select(cols(FILE_COLUMNS)).join(indexes, on="file_path", maintain_order="left_right")
+    indexes = rows_to_frame((row for rows in by_file for row in rows), _FILE_INDEX_SCHEMA)
+    return (
+        files(ctx, at).select(cols(FILE_INDEX_FILE_COLUMNS)).join(indexes, on="file_path", maintain_order="left_right")
+    )
 
 
 def _index_rows(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
@@ -478,14 +484,25 @@ def _index_rows(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator
         return
     for name in file.extra_files:
         if name.endswith(".index"):
-            outside = ctx.paths.extra_file(path, name)
-            first = ctx.storage.read(outside, 0, index_container.FIXED_HEAD_BYTES)
-            head = ctx.storage.read(outside, 0, index_container.head_length(first, path=outside))
-            yield from _container_rows(path, head, outside, ctx.storage.size(outside))
+            index_file_path = ctx.paths.extra_file(path, name)
+            first = ctx.storage.read(index_file_path, 0, index_container.FIXED_HEAD_BYTES)
+            head = ctx.storage.read(index_file_path, 0, index_container.head_length(first, path=index_file_path))
+            yield from _container_rows(path, head, index_file_path, ctx.storage.size(index_file_path))
 
 
-def _container_rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
-    storage_type = "EMBEDDED" if outside is None else "FILE"
-    for column, indexes in index_container.read_toc(container, path=outside or path).items():
+def _container_rows(
+    path: str, container: bytes, index_file_path: str | None, container_size: int
+) -> Iterator[tuple[Any, ...]]:
+    storage_type = "EMBEDDED" if index_file_path is None else "FILE"
+    for column, indexes in index_container.read_toc(container, path=index_file_path or path).items():
         for kind, span in indexes.items():
-            yield path, column, kind, storage_type, outside, 0 if span is None else span.length, size, span is None
+            yield (
+                path,
+                column,
+                kind,
+                storage_type,
+                index_file_path,
+                0 if span is None else span.length,
+                container_size,
+                span is None,
+            )

@@ -27,7 +27,7 @@ from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.read import polars_pushdown
 from lakekit.read.table_scan import context_of
-from lakekit.table.schema import Schema, create_statement
+from lakekit.table.schema import Schema, create_table_statement
 from lakekit.table.table import Table
 from lakekit.text_format.options import KEYS as TEXT_KEYS, text_options_of
 
@@ -174,7 +174,7 @@ class FormatTable(Table):
 
     def to_sql(self, *, dialect: str = "lakekit") -> str:
         """Return the CREATE TABLE statement that would make a table like this one, as `Table.to_sql`."""
-        return create_statement(self.name, self.facts(), dialect)
+        return create_table_statement(self.name, self.facts(), dialect)
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same table with dynamic options put over its own; None takes one away.

@@ -87,11 +87,11 @@ def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: st
 # ---- schema difference ------------------------------------------------------------
 
 
-_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+_INTEGER_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """Decimal digits that hold every integer of a type."""
-_EXACT = {"FLOAT": ("TINYINT", "SMALLINT"), "DOUBLE": ("TINYINT", "SMALLINT", "INT", "FLOAT")}
+_EXACTLY_CONVERTED_TYPES = {"FLOAT": ("TINYINT", "SMALLINT"), "DOUBLE": ("TINYINT", "SMALLINT", "INT", "FLOAT")}
 """Floating types, and the types whose values they hold without loss."""
-_HEAD = ("change", "what", "before", "after")
+_DIFF_COLUMNS = ("change", "what", "before", "after")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +137,10 @@ class SchemaDiff:
         ]
 
     def __repr__(self) -> str:
-        return f"{self._title}\n{cards.table_text(_HEAD, self._rows)}" if self.changes else self._title
+        return f"{self._title}\n{cards.table_text(_DIFF_COLUMNS, self._rows)}" if self.changes else self._title
 
     def _repr_html_(self) -> str:
-        return cards.html_table(_HEAD, self._rows, title=self._title)
+        return cards.html_table(_DIFF_COLUMNS, self._rows, title=self._title)
 
 
 def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
@@ -148,8 +148,8 @@ def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
     return HIDDEN if value is not None and change.change == "option" and is_secret(change.what) else value
 
 
-def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDiff:
-    """Return the difference between two schemas of a table. Either may be the older one by number."""
+def diff_schemas(table_name: str, older: TableSchema, newer: TableSchema) -> SchemaDiff:
+    """Return the difference between two schemas of a table; `older` may have the higher id."""
     changes = [*_diff_fields("", older.fields, newer.fields)]
     changes += [
         SchemaChange(change="keys", what=what, before=", ".join(before) or None, after=", ".join(after) or None)
@@ -162,7 +162,7 @@ def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDi
     if older.comment != newer.comment:
         changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
     return SchemaDiff(
-        table=table,
+        table=table_name,
         older_id=older.id,
         newer_id=newer.id,
         changes=(*changes, *_diff_options(older.options, newer.options)),
@@ -260,13 +260,13 @@ def _is_lossless(wide: DataType, narrow: DataType) -> bool:
         return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
     if wide.root == "DECIMAL":
         digits, scale = (
-            (_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
+            (_INTEGER_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
         )
         if digits is None or narrow.root not in (*INTEGERS, "DECIMAL"):
             return False
         own = wide.scale or 0
         return own >= scale and (wide.precision or 0) - own >= digits - scale
-    if narrow.root in _EXACT.get(wide.root, ()):
+    if narrow.root in _EXACTLY_CONVERTED_TYPES.get(wide.root, ()):
         return True
     for family in (STRINGS, BINARIES):
         if narrow.root in family and wide.root in family:
@@ -323,7 +323,7 @@ class SchemaMethods(TableCore):
 
         `dialect` is "lakekit" (`cat.sql`) or "spark" (`ls.sql`), whose texts escape a backslash.
         """
-        return create_statement(self.name, self._context(), dialect)
+        return create_table_statement(self.name, self._context(), dialect)
 
     def schemas(self) -> pl.DataFrame:
         """Return every schema, one row each."""
@@ -364,15 +364,15 @@ class SchemaMethods(TableCore):
         return Schema.of(schema_writer.alter_schema(self._context(), changes))
 
 
-def create_statement(name: str, ctx: TableContext, dialect: str) -> str:
-    """Return the CREATE TABLE statement of a table; an object table has columns of its own, which it leaves out."""
+def create_table_statement(name: str, ctx: TableContext, dialect: str) -> str:
+    """Return the CREATE TABLE statement of a table; for an object table without columns, which are always the same."""
     check_dialect(dialect)
     literal = partial(text_literal, dialect=dialect)
     full = ".".join(map(quote, name.split(".")))
     options = sorted(ctx.schema.options.items())
     if ctx.options.type == OBJECTS:
         options = [pair for pair in options if pair[0] in ("type", "object-location")]
-    clauses = [] if ctx.options.type == OBJECTS else [_columns(ctx, literal)]
+    clauses = [] if ctx.options.type == OBJECTS else [_columns_clause(ctx, literal)]
     if ctx.schema.comment:
         clauses.append(f"COMMENT {literal(ctx.schema.comment)}")
     if ctx.schema.partition_keys:
@@ -389,7 +389,7 @@ def check_dialect(dialect: str) -> None:
         raise InvalidOption(f"dialect={dialect!r}; there are 'lakekit' and 'spark'", key="dialect", value=str(dialect))
 
 
-def _columns(ctx: TableContext, literal: Callable[[str], str]) -> str:
+def _columns_clause(ctx: TableContext, literal: Callable[[str], str]) -> str:
     """Return the columns of a table and its primary key, in parentheses."""
     lines = [
         f"  {quote(f.name)} {f.type}"

@@ -112,7 +112,7 @@ class Writer:
         When this raises, rows before the bad one may be in: leave the block by the exception, or call `abort()`.
         """
         self._check_open()
-        for batch in row_conversion.batches(frame, self.handle, cast=cast, row_kind=row_kind):
+        for batch in row_conversion.convert_batches(frame, self.handle, cast=cast, row_kind=row_kind):
             self._writers.write(batch, bucket=bucket)
 
     def compact(

@@ -272,7 +272,7 @@ def _grow(
                 grown = ctx.with_schema(schemas.plan_next_schema(ctx.location, table_changes))
                 rolling_writer.check_columns(grown.schema, grown.options)
                 if taken.is_single_frame:
-                    row_conversion.batches(taken, grown, cast=cast, row_kind=row_kind)
+                    row_conversion.convert_batches(taken, grown, cast=cast, row_kind=row_kind)
                 schemas.alter_schema(ctx, table_changes)
         except (ColumnAlreadyExists, SchemaMismatch):
             if last:

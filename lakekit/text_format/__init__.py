@@ -9,4 +9,4 @@ column of text, and all cells of a column are parsed at once.
 
 from __future__ import annotations
 
-NOT_PARTS = frozenset({"compression", "options"})
+NOT_PLUGINS = frozenset({"compression", "options"})

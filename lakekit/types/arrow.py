@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_ARROW: dict[str, pa.DataType] = {
+_ARROW_TYPES: dict[str, pa.DataType] = {
     "CHAR": pa.string(),
     "VARCHAR": pa.string(),
     "BINARY": pa.binary(),
@@ -79,8 +79,8 @@ def to_arrow(t: DataType) -> pa.DataType:
             return pa.struct(
                 [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
             )
-        case root if root in _ARROW:
-            return _ARROW[root]
+        case root if root in _ARROW_TYPES:
+            return _ARROW_TYPES[root]
     msg = f"type {t} is not supported by lakekit"
     raise Unsupported(msg, feature=f"type.{t.root.lower()}")
 
@@ -103,7 +103,7 @@ def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
 
 def _from_arrow(t: pa.DataType) -> DataType:
     checks = pa.types
-    for root, arrow in _ARROW.items():
+    for root, arrow in _ARROW_TYPES.items():
         if root not in ("CHAR", "BINARY", "BLOB") and t.equals(arrow):
             return DataType(
                 root=root,
@@ -136,8 +136,8 @@ def _from_arrow(t: pa.DataType) -> DataType:
 # ---- arrow values ------------------------------------------------------------
 
 
-_PER_MILLI = {"s": 0, "ms": 1, "us": 1000, "ns": 1_000_000}
-_INT = pa.int64()
+_UNITS_PER_MILLI = {"s": 0, "ms": 1, "us": 1000, "ns": 1_000_000}
+_INT64 = pa.int64()
 
 
 def to_unscaled(value: Decimal, scale: int) -> int:
@@ -170,17 +170,17 @@ def from_unscaled(number: int, scale: int) -> Decimal:
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
-def instant_count(value: Instant, unit: str) -> int:
+def instant_to_count(value: Instant, unit: str) -> int:
     """Return a timestamp as a count of Arrow units since 1970, rounded down."""
-    per = _PER_MILLI[unit]
+    per = _UNITS_PER_MILLI[unit]
     return value.millis * per + value.nanos * per // 1_000_000
 
 
-def instant_of_count(count: int, unit: str) -> Instant:
+def instant_from_count(count: int, unit: str) -> Instant:
     """Return the timestamp of a count of Arrow units."""
     if unit == "s":
         return Instant(count * 1000, 0)
-    per = _PER_MILLI[unit]
+    per = _UNITS_PER_MILLI[unit]
     millis, remainder = divmod(count, per)
     return Instant(millis, remainder * (1_000_000 // per))
 
@@ -197,7 +197,7 @@ def _arrow_value(value: Any, t: DataType) -> Any:
     if value is None:
         return None
     if t.root in TIMESTAMPS:
-        count = instant_count(value, timestamp_unit(t.precision))
+        count = instant_to_count(value, timestamp_unit(t.precision))
         return count if -(2**63) <= count < 2**63 else None
     match t.root:
         case "ARRAY":
@@ -222,8 +222,8 @@ def to_internal_values(column: pa.Array, t: DataType) -> list[Any]:
         column = column.combine_chunks()
     if t.root in TIMESTAMPS:
         unit = column.type.unit
-        counts = column.cast(_INT).to_pylist()
-        return [None if count is None else instant_of_count(count, unit) for count in counts]
+        counts = column.cast(_INT64).to_pylist()
+        return [None if count is None else instant_from_count(count, unit) for count in counts]
     match t.root:
         case "DATE" | "TIME":
             return list(column.cast(pa.int32()).to_pylist())
@@ -257,7 +257,7 @@ def _list_values(column: pa.Array, t: DataType) -> list[Any]:
     return [items[starts[i] : starts[i + 1]] if ok else None for i, ok in enumerate(valid)]
 
 
-def to_contiguous(column: pa.Array | pa.ChunkedArray, t: DataType) -> pa.Array:
+def to_plain_array(column: pa.Array | pa.ChunkedArray, t: DataType) -> pa.Array:
     """Return a column as one array of exactly `to_arrow(t)`.
 
     Its layout may be any: chunked, dictionary, large, view.

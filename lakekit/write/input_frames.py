@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from lakekit.write.value_casting import ErrorHints
 
 
-_BYTES = DataType(root="VARBINARY", length=MAX_LENGTH)
-_VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
+_BYTES_TYPE = DataType(root="VARBINARY", length=MAX_LENGTH)
+_VARIANT_FIELDS = (Field("value", _BYTES_TYPE), Field("metadata", _BYTES_TYPE))
 _MAX_DIGITS = 38
 
 
@@ -66,43 +66,43 @@ def dicts_to_frame(rows: Sequence[Mapping[str, Any]], ctx: TableContext) -> pl.D
         values = [row.get(name) for row in rows]
         if name in fields:
             location = ValueLocation(column=name, path=name, table=ctx.name, row_of=lambda i: i)
-            columns.append(pl.Series(to_arrow_array(values, fields[name].type, location)).alias(name))
+            columns.append(pl.Series(to_lossless_arrow(values, fields[name].type, location)).alias(name))
         else:
             columns.append(pl.Series(name, values, strict=False))
     return pl.DataFrame(columns, height=len(rows))
 
 
-def to_arrow_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
+def to_lossless_arrow(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert Python values to an Arrow array without loss.
 
     Times in ns or µs, decimals with the scale of the values; `value_casting.fit` then checks them against the type.
     """
     match t.root:
         case "ARRAY":
-            _check_classes(values, t, location, (list, tuple, np.ndarray, pl.Series), "a list")
+            _check_python_types(values, t, location, (list, tuple, np.ndarray, pl.Series), "a list")
             return _list_array(
-                values, lambda flat, row_of: to_arrow_array(flat, part(t.element), location.inner("element", row_of))
+                values, lambda flat, row_of: to_lossless_arrow(flat, part(t.element), location.inner("element", row_of))
             )
         case "MAP" | "MULTISET":
             return _map_array(values, t, location)
         case "ROW" | "VARIANT":
-            return _struct_array(values, _VARIANT if t.root == "VARIANT" else t.fields, t, location)
+            return _struct_array(values, _VARIANT_FIELDS if t.root == "VARIANT" else t.fields, t, location)
     return _scalar_array(values, t, location)
 
 
 def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     match t.root:
         case "BOOLEAN":
-            _check_classes(values, t, location, (bool, np.bool_), "a bool")
+            _check_python_types(values, t, location, (bool, np.bool_), "a bool")
             arrow = pa.bool_()
         case root if root in INTEGERS:
-            _check_classes(values, t, location, Integral, "an int", (bool,))
+            _check_python_types(values, t, location, Integral, "an int", (bool,))
             arrow = pa.int64()
         case "FLOAT" | "DOUBLE":
-            _check_classes(values, t, location, Real, "a number", (bool,))
+            _check_python_types(values, t, location, Real, "a number", (bool,))
             arrow = pa.float32() if t.root == "FLOAT" else pa.float64()
         case "DECIMAL":
-            _check_classes(values, t, location, (Decimal, Integral), "a Decimal or an int", (bool,))
+            _check_python_types(values, t, location, (Decimal, Integral), "a Decimal or an int", (bool,))
             values = [
                 None if value is None else value if isinstance(value, Decimal) else Decimal(int(value))
                 for value in values
@@ -113,16 +113,16 @@ def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -
                 min(_MAX_DIGITS, max([t.scale or 0, *(-scale for scale in scales if isinstance(scale, int))])),
             )
         case root if root in STRINGS:
-            _check_classes(values, t, location, str, "a str")
+            _check_python_types(values, t, location, str, "a str")
             arrow = pa.large_string()
         case root if root in BINARIES:
-            _check_classes(values, t, location, (bytes, bytearray, memoryview), "bytes")
+            _check_python_types(values, t, location, (bytes, bytearray, memoryview), "bytes")
             arrow = pa.large_binary()
         case "DATE":
-            _check_classes(values, t, location, date, "a date", (datetime,))
+            _check_python_types(values, t, location, date, "a date", (datetime,))
             arrow = pa.date32()
         case "TIME":
-            _check_classes(values, t, location, time, "a time")
+            _check_python_types(values, t, location, time, "a time")
             arrow = pa.time64("ns")
         case _:
             assert t.root in TIMESTAMPS
@@ -133,7 +133,7 @@ def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -
 def _instants_to_arrow(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert datetimes: with a zone for LTZ, without one for TIMESTAMP; the other kind is refused."""
     zoned = t.root == "TIMESTAMP_LTZ"
-    _check_classes(values, t, location, datetime, "a datetime")
+    _check_python_types(values, t, location, datetime, "a datetime")
     for i, value in enumerate(values):
         if value is not None and (value.tzinfo is not None) != zoned:
             expected = (
@@ -146,19 +146,19 @@ def _instants_to_arrow(values: Sequence[Any], t: DataType, location: ValueLocati
     return _build_array(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, location)
 
 
-def _check_classes(
+def _check_python_types(
     values: Sequence[Any],
     t: DataType,
     location: ValueLocation,
-    accepted: Any,
+    accepted_types: Any,
     expected: str,
-    refused: tuple[type, ...] = (),
+    refused_types: tuple[type, ...] = (),
 ) -> None:
     """Check that the class of every value but None is accepted; values themselves are not looked at."""
     wrong = {
         kind
         for kind in set(map(type, values)) - {type(None)}
-        if not issubclass(kind, accepted) or issubclass(kind, refused or ())
+        if not issubclass(kind, accepted_types) or issubclass(kind, refused_types or ())
     }
     if wrong:
         raise _make_mismatch(
@@ -183,7 +183,7 @@ def _build_array(values: Sequence[Any], arrow: pa.DataType, t: DataType, locatio
     try:
         return pa.array(values, arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as wrong:
-        index = next((i for i, value in enumerate(values) if _fails_to_convert(value, arrow)), 0)
+        index = next((i for i, value in enumerate(values) if _fails_conversion(value, arrow)), 0)
         raise ValueOutOfRange(
             f"row {location.row_of(index)}: column {location.path} of {location.table} holds "
             f"{format_value(values[index])}, which is no {t.as_nullable()}: {wrong}. Correct the value",
@@ -191,7 +191,7 @@ def _build_array(values: Sequence[Any], arrow: pa.DataType, t: DataType, locatio
         ) from None
 
 
-def _fails_to_convert(value: Any, arrow: pa.DataType) -> bool:
+def _fails_conversion(value: Any, arrow: pa.DataType) -> bool:
     try:
         pa.scalar(value, arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
@@ -212,7 +212,7 @@ def _list_array(values: Sequence[Any], inner: Any) -> pa.Array:
 
 def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert dicts, pairs, or {"key": …, "value": …} items as Polars gives them."""
-    _check_classes(values, t, location, (Mapping, list, tuple), "a dict, or a list of pairs")
+    _check_python_types(values, t, location, (Mapping, list, tuple), "a dict, or a list of pairs")
     pairs = [None if value is None else _map_pairs(value) for value in values]
     bad_index = next(
         (
@@ -227,8 +227,8 @@ def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> p
     key, value = (part(t.element), DataType(root="INT")) if t.root == "MULTISET" else (part(t.key), part(t.value))
 
     def entries(flat: list[tuple[Any, Any]], row_of: Any) -> pa.Array:
-        keys = to_arrow_array([pair[0] for pair in flat], key, location.inner("key", row_of))
-        value_array = to_arrow_array([pair[1] for pair in flat], value, location.inner("value", row_of))
+        keys = to_lossless_arrow([pair[0] for pair in flat], key, location.inner("key", row_of))
+        value_array = to_lossless_arrow([pair[1] for pair in flat], value, location.inner("value", row_of))
         return pa.StructArray.from_arrays([keys, value_array], ["key", "value"])
 
     return _list_array(pairs, entries)
@@ -244,7 +244,7 @@ def _map_pairs(value: Any) -> list[Any]:
 
 
 def _struct_array(values: Sequence[Any], fields: Sequence[Field], t: DataType, location: ValueLocation) -> pa.Array:
-    _check_classes(values, t, location, Mapping, "a dict")
+    _check_python_types(values, t, location, Mapping, "a dict")
     field_names = {field.name for field in fields}
     bad_index = next(
         (i for i, value in enumerate(values) if value is not None and not field_names.issuperset(value)), None
@@ -252,7 +252,7 @@ def _struct_array(values: Sequence[Any], fields: Sequence[Field], t: DataType, l
     if bad_index is not None:
         raise _make_mismatch(values, bad_index, t, location, f"a dict of {', '.join(field.name for field in fields)}")
     columns = [
-        to_arrow_array(
+        to_lossless_arrow(
             [None if value is None else value.get(field.name) for value in values],
             field.type,
             location.inner(field.name),
@@ -271,7 +271,7 @@ def _null_mask(values: Sequence[Any]) -> pa.Array | None:
 
 
 BATCH_ROWS = 131_072
-_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_UNITS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """How long a day is, in each unit of Arrow's times."""
 _ACCEPTED_INPUTS = (
     "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an "
@@ -288,15 +288,15 @@ class InputFrames:
 
     Attributes:
         schema: the columns; None if there is no row to infer them from.
-        pieces: yields the rows, once, for a table.
+        iter_frames: yields the rows, once, for a table.
         is_single_frame: whether all rows are in memory.
-        remedies: advice of error messages; None: the default of `row_conversion.batches`.
+        error_hints: advice of error messages; None: the default of `row_conversion.batches`.
     """
 
     schema: pl.Schema | None
-    pieces: Callable[[TableContext], Iterator[pl.DataFrame]]
+    iter_frames: Callable[[TableContext], Iterator[pl.DataFrame]]
     is_single_frame: bool = False
-    remedies: ErrorHints | None = None
+    error_hints: ErrorHints | None = None
 
 
 def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS) -> InputFrames:
@@ -305,7 +305,7 @@ def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS)
         case InputFrames():
             return data
         case pl.DataFrame():
-            return InputFrames(schema=data.schema, pieces=lambda _: iter([data]), is_single_frame=True)
+            return InputFrames(schema=data.schema, iter_frames=lambda _: iter([data]), is_single_frame=True)
         case pl.LazyFrame():
             return open_lazy_frame(data, batch_rows)
         case Mapping() | str() | bytes() | pl.Series():
@@ -322,11 +322,11 @@ def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS)
 
 
 def open_lazy_frame(
-    data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: ErrorHints | None = None
+    data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, error_hints: ErrorHints | None = None
 ) -> InputFrames:
-    """Return the rows of a query, to be streamed in batches; `remedies` are what errors about them advise."""
+    """Return the rows of a query, to be streamed in batches; `error_hints` are what errors about them advise."""
     return InputFrames(
-        schema=data.collect_schema(), pieces=lambda _: _collect_batches(data, batch_rows), remedies=remedies
+        schema=data.collect_schema(), iter_frames=lambda _: _collect_batches(data, batch_rows), error_hints=error_hints
     )
 
 
@@ -364,7 +364,7 @@ def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames
     )
     return InputFrames(
         schema=schema if rows else None,
-        pieces=lambda table_ctx: iter([dicts_to_frame(rows, table_ctx)] if rows else []),
+        iter_frames=lambda table_ctx: iter([dicts_to_frame(rows, table_ctx)] if rows else []),
         is_single_frame=True,
     )
 
@@ -387,7 +387,7 @@ def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) 
     """Open an iterator of frames. The first frame is opened to read its columns, and yielded first."""
     first = next(items, _EXHAUSTED)
     if first is _EXHAUSTED:
-        return InputFrames(schema=None, pieces=lambda _: iter(()), is_single_frame=True)
+        return InputFrames(schema=None, iter_frames=lambda _: iter(()), is_single_frame=True)
     if isinstance(first, Mapping):
         raise SchemaMismatch(
             f"an iterator of dicts holds no frames for {ctx.name}: give list(…) of it, or frames of many rows"
@@ -401,9 +401,9 @@ def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) 
 
     def pieces(table_ctx: TableContext) -> Iterator[pl.DataFrame]:
         for item in chain([head], items):
-            yield from open_input(item, table_ctx, batch_rows=batch_rows).pieces(table_ctx)
+            yield from open_input(item, table_ctx, batch_rows=batch_rows).iter_frames(table_ctx)
 
-    return InputFrames(schema=head.schema, pieces=pieces)
+    return InputFrames(schema=head.schema, iter_frames=pieces)
 
 
 # ---- Arrow -----------------------------------------------------------------------------------------------------------
@@ -436,11 +436,13 @@ def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
     schema = _import_columns(pa.RecordBatch.from_pylist([], arrow), ctx).schema
     if is_in_memory:
         table = pa.table(data)
-        return InputFrames(schema=schema, pieces=lambda _: iter([_import_columns(table, ctx)]), is_single_frame=True)
-    return InputFrames(schema=schema, pieces=lambda _: (_import_columns(batch, ctx) for batch in reader or ()))
+        return InputFrames(
+            schema=schema, iter_frames=lambda _: iter([_import_columns(table, ctx)]), is_single_frame=True
+        )
+    return InputFrames(schema=schema, iter_frames=lambda _: (_import_columns(batch, ctx) for batch in reader or ()))
 
 
-def _make_no_columns_error(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatch:
+def _make_no_columns_error(data: Any, ctx: TableContext, error: Exception) -> SchemaMismatch:
     """Return the error for a frame without Arrow columns; it names the offending column if there is one."""
     kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {ctx.name}"
     names = [str(name) for name in getattr(data, "columns", ())]
@@ -455,7 +457,7 @@ def _make_no_columns_error(data: Any, ctx: TableContext, wrong: Exception) -> Sc
             return SchemaMismatch(
                 f"column {name} of {kind} holds values of more than one type: {mixed}. Make them one type", column=name
             )
-    return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_ACCEPTED_INPUTS}")
+    return SchemaMismatch(f"{kind} gives no Arrow columns with names: {error}. {_ACCEPTED_INPUTS}")
 
 
 def _import_columns(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.DataFrame:
@@ -466,7 +468,7 @@ def _import_columns(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.D
             f"two columns of the rows for {ctx.name} are called {repeated!r}. Rename one, or leave it out",
             column=repeated,
         )
-    columns = {name: _to_readable(column, name, ctx) for name, column in zip(names, batch.columns, strict=True)}
+    columns = {name: _cast_for_polars(column, name, ctx) for name, column in zip(names, batch.columns, strict=True)}
     try:
         return pl.DataFrame({name: pl.Series(column) for name, column in columns.items()}, height=batch.num_rows)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
@@ -477,10 +479,10 @@ def _import_columns(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.D
         ) from None
 
 
-def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
+def _cast_for_polars(column: Any, name: str, ctx: TableContext) -> Any:
     t = column.type
     want = None
-    _check_values(column, name, ctx)
+    _check_times_and_texts(column, name, ctx)
     if pa.types.is_timestamp(t) and t.unit == "s":
         want = pa.timestamp("ms", t.tz)  # Polars multiplies without looking
     elif pa.types.is_date64(t):
@@ -502,7 +504,7 @@ def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
         ) from None
 
 
-def _check_values(column: Any, name: str, ctx: TableContext) -> None:
+def _check_times_and_texts(column: Any, name: str, ctx: TableContext) -> None:
     """Raise `ValueOutOfRange` for values, at any depth, that Polars would silently change.
 
     It reads a time outside of a day as null, and any bytes as text.
@@ -510,7 +512,7 @@ def _check_values(column: Any, name: str, ctx: TableContext) -> None:
     t = column.type
     if pa.types.is_time(t):
         bounds = pc.min_max(column.cast(pa.int32() if t.bit_width == 32 else pa.int64()))
-        least, most, day = bounds["min"].as_py(), bounds["max"].as_py(), _DAY[t.unit]  # scalar: one a column
+        least, most, day = bounds["min"].as_py(), bounds["max"].as_py(), _UNITS_PER_DAY[t.unit]  # scalar: one a column
         if least is not None and (least < 0 or most >= day):
             wrong = least if least < 0 else most
             msg = (
@@ -527,10 +529,10 @@ def _check_values(column: Any, name: str, ctx: TableContext) -> None:
                 "of bytes, or correct the value"
             )
             raise ValueOutOfRange(msg, column=name) from None
-    elif t.num_fields and _is_checked(t):
+    elif t.num_fields and _needs_value_check(t):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
             for inside in _child_arrays(chunk):
-                _check_values(inside, name, ctx)
+                _check_times_and_texts(inside, name, ctx)
 
 
 def _is_text(t: pa.DataType) -> bool:
@@ -538,7 +540,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _is_checked(t: pa.DataType) -> bool:
+def _needs_value_check(t: pa.DataType) -> bool:
     """Return whether times of a day, or texts, are among the parts of a type that `_child_arrays` opens."""
     if (
         pa.types.is_struct(t)
@@ -548,7 +550,7 @@ def _is_checked(t: pa.DataType) -> bool:
         or pa.types.is_map(t)
     ):
         parts = [t.field(at).type for at in range(t.num_fields)]
-        return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)
+        return any(pa.types.is_time(part) or _is_text(part) or _needs_value_check(part) for part in parts)
     return False
 
 

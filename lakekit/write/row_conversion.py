@@ -64,9 +64,10 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
     """Raise for the first row whose retraction the table's merge engine cannot process.
 
     The reference engine commits such rows; from then on reads of their keys fail, in both engines, until options
-    change. Refused are rows whose merge with any other row of their key fails, by options and kind alone, and by no
-    value but a null of a sequence group. A sequence group that may remove the row
-    (`partial-update.remove-record-on-sequence-group`) decides by the row's age, so its deletes are not judged here.
+    change.
+    A row is refused if its kind and the options alone make every merge with another row of its key fail; of the row's
+    values only nulls of a sequence group are looked at. A sequence group that may remove the row
+    (`partial-update.remove-record-on-sequence-group`) decides by the row's age, so its deletes are not checked here.
     `kinds` holds the byte of each row's kind.
 
     Raises:
@@ -95,8 +96,8 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
         return
     judged = kind_bytes == RowKind.UPDATE_BEFORE if merge_rule.removes_on_delete else retracts
     for function in merge_rule.functions.values():
-        if judged.any() and not _takes_retractions(function, merge_rule):
-            raise _refuse_function(function, kind_bytes, judged, merge_rule, first_row)
+        if judged.any() and not _accepts_retractions(function, merge_rule):
+            raise _make_function_refusal(function, kind_bytes, judged, merge_rule, first_row)
 
 
 @lru_cache(maxsize=64)
@@ -124,18 +125,18 @@ def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, spe
         for column in group.columns:
             has_value |= rows[column].is_not_null().to_numpy()
         for function in (spec.functions[name] for name in group.protected_columns if name in spec.functions):
-            if (checked & has_value).any() and not _takes_retractions(function, spec):
-                raise _refuse_function(function, kinds, checked & has_value, spec, first_row)
+            if (checked & has_value).any() and not _accepts_retractions(function, spec):
+                raise _make_function_refusal(function, kinds, checked & has_value, spec, first_row)
 
 
-def _takes_retractions(function: FieldFunction, spec: MergeSpec) -> bool:
+def _accepts_retractions(function: FieldFunction, spec: MergeSpec) -> bool:
     return function.ignore_retract or aggregates.find_aggregate(function, spec).can_retract
 
 
-def _refuse_function(
-    function: FieldFunction, kinds: Array, judged: Bools, spec: MergeSpec, first_row: int
+def _make_function_refusal(
+    function: FieldFunction, kinds: Array, checked_rows: Bools, spec: MergeSpec, first_row: int
 ) -> InvalidOption:
-    row = int(np.flatnonzero(judged)[0])
+    row = int(np.flatnonzero(checked_rows)[0])
     key = f"fields.{function.column}.ignore-retract"
     return InvalidOption(
         f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: aggregate function {function.name!r} of column "
@@ -188,44 +189,44 @@ def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[
 # ---- row conversion ------------------------------------------------------------
 
 
-_TEXT = DataType(root="VARCHAR", length=MAX_LENGTH)
-_KINDS = pl.Enum(KIND_TEXTS)
+_TEXT_TYPE = DataType(root="VARCHAR", length=MAX_LENGTH)
+_KIND_ENUM = pl.Enum(KIND_TEXTS)
 _MAX_CACHED_HEIGHT = 32
 """Rows of a write so small that making a column for it would be felt."""
-_RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+_RETRACTING_KINDS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionContext:
     """Settings of one conversion, the same for all of its frames."""
 
-    ctx: TableContext
-    cast: bool
-    row_kind: str | None
+    table_ctx: TableContext
+    allows_cast: bool
+    row_kind_column: str | None
     allows_null_map_keys: bool
-    remedies: ErrorHints = DEFAULT_HINTS
+    error_hints: ErrorHints = DEFAULT_HINTS
 
     @property
     def is_keyed(self) -> bool:
         """Return whether the rows go into a key table."""
-        return self.ctx.kind == "key"
+        return self.table_ctx.kind == "key"
 
 
-def batches(
+def convert_batches(
     data: object,
     ctx: TableContext,
     *,
     cast: bool = False,
     row_kind: str | None = None,
     batch_rows: int | None = None,
-    remedies: ErrorHints = DEFAULT_HINTS,
+    error_hints: ErrorHints = DEFAULT_HINTS,
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of `data` in frames of about `batch_rows`.
 
     `data`: any input that API.md accepts, or an `InputFrames`. `batch_rows` None: `BATCH_ROWS` for a stream; rows in
     memory come in frames as big as half of the table's write buffer. Columns, options and, if all rows are in memory,
     every value are checked before the first frame is yielded; of a stream, the rows before a bad one are yielded before
-    its error. `remedies`: advice of error messages.
+    its error. `error_hints`: advice of error messages.
 
     Raises:
         SchemaMismatch, ValueOutOfRange: with column, row and value.
@@ -233,27 +234,27 @@ def batches(
     """
     input_frames = open_input(data, ctx, batch_rows=batch_rows or BATCH_ROWS)
     conversion = ConversionContext(
-        ctx=ctx,
-        cast=cast,
-        row_kind=row_kind,
+        table_ctx=ctx,
+        allows_cast=cast,
+        row_kind_column=row_kind,
         allows_null_map_keys=_allows_null_map_keys(ctx),
-        remedies=input_frames.remedies or remedies,
+        error_hints=input_frames.error_hints or error_hints,
     )
     _check_kind_column(conversion)
     if input_frames.schema is not None:
         _check_columns(list(input_frames.schema), conversion)
     if input_frames.is_single_frame:
-        frames = [conform_frame(piece, conversion) for piece in input_frames.pieces(ctx)]
+        frames = [conform_frame(piece, conversion) for piece in input_frames.iter_frames(ctx)]
         return (
             part
             for frame in frames
-            for part in _split_frame(frame, batch_rows or _rows_of_half_buffer(frame, ctx))
+            for part in _split_frame(frame, batch_rows or _rows_per_half_buffer(frame, ctx))
             if part.height
         )
     return _stream_batches(input_frames, conversion, batch_rows or BATCH_ROWS)
 
 
-def _rows_of_half_buffer(frame: pl.DataFrame, ctx: TableContext) -> int:
+def _rows_per_half_buffer(frame: pl.DataFrame, ctx: TableContext) -> int:
     """Return how many rows of a frame take half of the write buffer."""
     half = ctx.options.write_buffer_size_bytes // 2
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
@@ -270,7 +271,7 @@ def _stream_batches(
     waiting: list[pl.DataFrame] = []
     height = first = 0
     try:
-        for piece in input_frames.pieces(conversion.ctx):
+        for piece in input_frames.iter_frames(conversion.table_ctx):
             waiting.append(conform_frame(piece, conversion, first))
             first += piece.height
             height += waiting[-1].height
@@ -287,10 +288,10 @@ def _stream_batches(
 
 def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row: int = 0) -> pl.DataFrame:
     """Convert one frame to the table's columns; its rows are numbered from `first_row` in errors."""
-    ctx = conversion.ctx
+    ctx = conversion.table_ctx
     names = frame.columns
     _check_columns(names, conversion)
-    targets = _target_columns(ctx.schema.fields, _keys_without_null(ctx))
+    targets = _target_columns(ctx.schema.fields, _not_null_keys(ctx))
     converted = [
         _convert_column(frame, target, conversion, first_row)
         if target.field.name in names
@@ -307,12 +308,14 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
 
 
 def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]) -> pl.DataFrame:
-    """Convert some of a table's columns as `batches` does; the frame has at least those that are required.
+    """Convert some of a table's columns as `convert_batches` does; the frame has at least those that are required.
 
-    Raises as `batches` does for a bad value.
+    Raises as `convert_batches` does for a bad value.
     """
-    conversion = ConversionContext(ctx=ctx, cast=False, row_kind=None, allows_null_map_keys=_allows_null_map_keys(ctx))
-    targets, frame_columns = _target_columns(ctx.schema.fields_of(names), _keys_without_null(ctx)), frame.columns
+    conversion = ConversionContext(
+        table_ctx=ctx, allows_cast=False, row_kind_column=None, allows_null_map_keys=_allows_null_map_keys(ctx)
+    )
+    targets, frame_columns = _target_columns(ctx.schema.fields_of(names), _not_null_keys(ctx)), frame.columns
     return pl.DataFrame(
         [
             _convert_column(frame, target, conversion, 0)[0]
@@ -330,18 +333,18 @@ def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]
 class TargetColumn(NamedTuple):
     """A column of the table with the type rows must fit.
 
-    `plain_dtype`: the Polars type whose values need no check but for nulls; None if values must be checked.
+    `unchecked_dtype`: the Polars type whose values need no check but for nulls; None if values must be checked.
     """
 
     field: Field
     type: DataType
-    plain_dtype: pl.DataType | None
+    unchecked_dtype: pl.DataType | None
 
 
 @lru_cache(maxsize=256)
-def _target_columns(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[TargetColumn, ...]:
+def _target_columns(fields: tuple[Field, ...], not_null: frozenset[str]) -> tuple[TargetColumn, ...]:
     prepare_series(field.name for field in fields)  # the first rows of a process may be these
-    types = [field.type.not_null() if field.name in without_null else field.type for field in fields]
+    types = [field.type.not_null() if field.name in not_null else field.type for field in fields]
     return tuple(
         TargetColumn(field, t, None if looks_inside(t) else polars_type(t))
         for field, t in zip(fields, types, strict=True)
@@ -354,42 +357,43 @@ def _convert_column(
     """Return a column of the table, and whether it is the frame's own, unchanged."""
     field = target.field
     series = frame.get_column(field.name)
-    if series.dtype == target.plain_dtype and (
+    if series.dtype == target.unchecked_dtype and (
         not series.null_count() or (target.type.nullable and field.default is None)
     ):
         return series, True
     location = ValueLocation(
         column=field.name,
         path=field.name,
-        table=conversion.ctx.name,
+        table=conversion.table_ctx.name,
         row_of=lambda i: first_row + i,
-        remedies=conversion.remedies,
+        error_hints=conversion.error_hints,
     )
-    column = _with_default(
-        fit(series, target.type, location, cast=conversion.cast, null_keys=conversion.allows_null_map_keys), field
+    column = _fill_default(
+        fit(series, target.type, location, cast=conversion.allows_cast, null_keys=conversion.allows_null_map_keys),
+        field,
     )
     return (column, True) if column is series else (column.alias(field.name), False)
 
 
 def _missing_column(frame: pl.DataFrame, field: Field) -> pl.Series:
-    return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
+    return _fill_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
 
 
 def _check_columns(names: list[str], conversion: ConversionContext) -> None:
     """Check that every column is one of the table's, and that required columns are present."""
-    ctx, table_columns = conversion.ctx, conversion.ctx.schema.names
-    data_columns = [name for name in names if name != conversion.row_kind or name in table_columns]
+    ctx, table_columns = conversion.table_ctx, conversion.table_ctx.schema.names
+    data_columns = [name for name in names if name != conversion.row_kind_column or name in table_columns]
     extra = [name for name in data_columns if name not in table_columns]
     if extra:
         raise SchemaMismatch(_describe_unknown_column(extra, data_columns, conversion), column=extra[0])
-    if conversion.row_kind is not None and conversion.row_kind not in names:
+    if conversion.row_kind_column is not None and conversion.row_kind_column not in names:
         columns_text = ", ".join(names)
         raise SchemaMismatch(
-            f"row_kind names column {conversion.row_kind!r}, which the rows for {ctx.name} have not; they have "
+            f"row_kind names column {conversion.row_kind_column!r}, which the rows for {ctx.name} have not; they have "
             f"{columns_text}",
-            column=conversion.row_kind,
+            column=conversion.row_kind_column,
         )
-    keys = _keys_without_null(ctx)
+    keys = _not_null_keys(ctx)
     absent = next(
         (
             field
@@ -408,13 +412,13 @@ def _check_columns(names: list[str], conversion: ConversionContext) -> None:
         )
 
 
-def _keys_without_null(ctx: TableContext) -> frozenset[str]:
+def _not_null_keys(ctx: TableContext) -> frozenset[str]:
     """Return the primary key columns that must have values: all, or none under `primary-key.nullable`."""
     return frozenset() if ctx.options.primary_key_nullable else frozenset(ctx.schema.primary_keys)
 
 
 def _describe_unknown_column(extra: list[str], data_columns: list[str], conversion: ConversionContext) -> str:
-    table_columns = conversion.ctx.schema.names
+    table_columns = conversion.table_ctx.schema.names
     free = [name for name in table_columns if name not in data_columns]
     by_case = {name.lower(): name for name in table_columns}
     near = (
@@ -429,12 +433,15 @@ def _describe_unknown_column(extra: list[str], data_columns: list[str], conversi
     elif near:
         hint = f" Did you mean {near[0]!r}?"
     else:
-        hint = f" Drop it{conversion.remedies.grow}"
+        hint = f" Drop it{conversion.error_hints.grow}"
     more = f" (nor {', '.join(map(repr, extra[1:]))})" if len(extra) > 1 else ""
-    return f"{conversion.ctx.name} has no column {extra[0]!r}{more}; its columns are {', '.join(table_columns)}.{hint}"
+    return (
+        f"{conversion.table_ctx.name} has no column {extra[0]!r}{more}; its columns are "
+        f"{', '.join(table_columns)}.{hint}"
+    )
 
 
-def _with_default(column: pl.Series, field: Field) -> pl.Series:
+def _fill_default(column: pl.Series, field: Field) -> pl.Series:
     if field.default is None or not column.null_count():
         return column
     return column.fill_null(_default_value(field)) if len(column) else column
@@ -447,7 +454,7 @@ def _default_value(field: Field) -> pl.Expr:
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
     values = pl.DataFrame({field.name: [text]}).select(
-        casts.cast(col(field.name), _TEXT, field.type, casts.CastTarget(column=field.name))
+        casts.cast(col(field.name), _TEXT_TYPE, field.type, casts.CastTarget(column=field.name))
     )
     return pl.lit(values.to_series()).first()
 
@@ -463,19 +470,19 @@ def _allows_null_map_keys(ctx: TableContext) -> bool:
 
 
 def _check_kind_column(conversion: ConversionContext) -> None:
-    own = conversion.ctx.options.rowkind_field
-    if own is not None and conversion.row_kind is not None:
+    own = conversion.table_ctx.options.rowkind_field
+    if own is not None and conversion.row_kind_column is not None:
         raise InvalidOption(
-            f"rowkind.field of {conversion.ctx.name} takes the kind of a row from its column {own}; leave "
-            f"row_kind={conversion.row_kind!r} out",
+            f"rowkind.field of {conversion.table_ctx.name} takes the kind of a row from its column {own}; leave "
+            f"row_kind={conversion.row_kind_column!r} out",
             key="rowkind.field",
             value=own,
         )
     if own is not None and (
-        not conversion.ctx.schema.has(own) or conversion.ctx.schema.field(own).type.root not in STRINGS
+        not conversion.table_ctx.schema.has(own) or conversion.table_ctx.schema.field(own).type.root not in STRINGS
     ):
         raise InvalidOption(
-            f"rowkind.field of {conversion.ctx.name} names {own!r}, which is no STRING column of it",
+            f"rowkind.field of {conversion.table_ctx.name} names {own!r}, which is no STRING column of it",
             key="rowkind.field",
             value=own,
         )
@@ -485,23 +492,24 @@ def _row_kinds(
     frame: pl.DataFrame, converted: pl.DataFrame, conversion: ConversionContext, first_row: int
 ) -> pl.Series | None:
     """Return the kind of each row as a byte; None if every row is +I."""
-    own = conversion.ctx.options.rowkind_field
-    if own is None and conversion.row_kind is None:
+    own = conversion.table_ctx.options.rowkind_field
+    if own is None and conversion.row_kind_column is None:
         return None
-    name = own or conversion.row_kind or ""
+    name = own or conversion.row_kind_column or ""
     texts = converted[name] if own is not None else frame[name]
     if not isinstance(texts.dtype, (pl.String, pl.Enum, pl.Categorical, pl.Null)):
         raise SchemaMismatch(
             f"the row kinds in column {name!r} are {texts.dtype}; they are texts: {', '.join(KIND_TEXTS)}", column=name
         )
-    kinds = texts.cast(pl.String).cast(_KINDS, strict=False)
+    kinds = texts.cast(pl.String).cast(_KIND_ENUM, strict=False)
     if kinds.null_count():  # small letters do too (`RowKind.fromShortString`)
-        kinds = texts.cast(pl.String).str.to_uppercase().cast(_KINDS, strict=False)
+        kinds = texts.cast(pl.String).str.to_uppercase().cast(_KIND_ENUM, strict=False)
     if kinds.null_count():
         row = kinds.is_null().alias("").arg_true()[0]
         problem = "Row kind cannot be null" if texts[row] is None else f"{format_value(texts[row])} is no row kind"
         raise ValueOutOfRange(
-            f"row {first_row + row}: {problem}, in column {name!r} of the rows for {conversion.ctx.name}. There are "
+            f"row {first_row + row}: {problem}, in column {name!r} of the rows for {conversion.table_ctx.name}. There "
+            "are "
             f"{', '.join(KIND_TEXTS)}",
             column=name,
         )
@@ -520,7 +528,7 @@ def _drop_ignored_rows(
     rows: pl.DataFrame, kinds: pl.Series | None, conversion: ConversionContext, first_row: int
 ) -> pl.DataFrame:
     """Return the rows that the options do not drop, with their kinds if the table has them."""
-    options = conversion.ctx.options
+    options = conversion.table_ctx.options
     if kinds is None:
         return (
             rows.hstack(
@@ -529,28 +537,34 @@ def _drop_ignored_rows(
             if conversion.is_keyed
             else rows
         )
-    dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
+    dropped = (
+        _RETRACTING_KINDS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
+    )
     kept_rows = ~kinds.is_in([int(kind) for kind in dropped]) if dropped else None
     if not conversion.is_keyed:
-        retracts = kinds.is_in([int(kind) for kind in _RETRACTS])
+        retracts = kinds.is_in([int(kind) for kind in _RETRACTING_KINDS])
         retracts = retracts if kept_rows is None else retracts & kept_rows
         if retracts.any():
             row = retracts.alias("").arg_true()[0]
             raise ValueOutOfRange(
-                f"row {first_row + row}: {conversion.ctx.name} is an append table, which takes +I and +U rows and not "
+                f"row {first_row + row}: {conversion.table_ctx.name} is an append table, which takes +I and +U rows "
+                "and not "
                 f"{KIND_TEXTS[kinds[row]]}. Delete with t.delete(…), or write to a table with a primary key",
-                column=options.rowkind_field or conversion.row_kind,
+                column=options.rowkind_field or conversion.row_kind_column,
             )
         return rows if kept_rows is None else rows.filter(kept_rows)
     check_retractions(
-        rows, kinds if kept_rows is None else kinds.set(~kept_rows, int(RowKind.INSERT)), conversion.ctx, first_row
+        rows,
+        kinds if kept_rows is None else kinds.set(~kept_rows, int(RowKind.INSERT)),
+        conversion.table_ctx,
+        first_row,
     )
     rows = rows.with_columns(kinds.alias(KIND))
     return rows if kept_rows is None else rows.filter(kept_rows)
 
 
 def empty_frame(ctx: TableContext) -> pl.DataFrame:
-    """Return a frame without rows, with the columns that `batches` gives."""
+    """Return a frame without rows, with the columns that `convert_batches` gives."""
     schema = dict(polars_schema(ctx.schema.fields))
     return pl.DataFrame(schema={**schema, KIND: pl.Int8()} if ctx.kind == "key" else schema)
 
@@ -560,8 +574,8 @@ __all__ = [
     "AddedColumn",
     "InputFrames",
     "WidenedColumn",
-    "batches",
     "conform_frame",
+    "convert_batches",
     "empty_frame",
     "input_frames",
     "open_input",

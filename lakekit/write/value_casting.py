@@ -87,7 +87,7 @@ class ValueLocation:
     path: str
     table: str
     row_of: Callable[[int], int]
-    remedies: ErrorHints = DEFAULT_HINTS
+    error_hints: ErrorHints = DEFAULT_HINTS
 
     def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> ValueLocation:
         """Return the location of a part of these values.
@@ -120,7 +120,7 @@ class ValueLocation:
         if parse is not None:
             do = f"Parse the text first, in Polars by pl.col({self.column!r}){parse}"
         else:
-            do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
+            do = f"Cast it{self.error_hints.cast}" if castable else "Make it of that type"
         return SchemaMismatch(
             f"column {self.path} of {self.table} is {expected}, the rows have {dtype}. {do}", column=self.column
         )
@@ -457,7 +457,7 @@ def _leaf(values: pl.Series, target: DataType, dtype: pl.DataType, location: Val
     changed = ~casted.cast(have, strict=False).eq_missing(values)
     if changed.any():
         raise location.bad_value(
-            changed, values, f"which {target} cannot hold without changing it", f"Round it{location.remedies.cast}"
+            changed, values, f"which {target} cannot hold without changing it", f"Round it{location.error_hints.cast}"
         )
     return casted
 
@@ -519,7 +519,7 @@ def _convert_time_unit(values: pl.Series, dtype: pl.DataType, location: ValueLoc
     elif want < have:
         finer = ticks % (have // want) != 0
         if not cast and finer.any():
-            do = f"Cut it with {location.remedies.cut.format(unit=dtype.time_unit)}{location.remedies.cast}"
+            do = f"Cut it with {location.error_hints.cut.format(unit=dtype.time_unit)}{location.error_hints.cast}"
             raise location.bad_value(finer, values, f"which is finer than the column's {dtype.time_unit}", do)
         ticks = ticks // (have // want)
     return ticks.cast(dtype)
@@ -545,7 +545,7 @@ def _check_constraints(values: pl.Series, target: DataType, location: ValueLocat
         finer = ticks % _MILLI_NS != 0
         if finer.any():
             if not cast:
-                do = f"Cut it to milliseconds{location.remedies.cast}"
+                do = f"Cut it to milliseconds{location.error_hints.cast}"
                 raise location.bad_value(finer, values, "which is finer than the milliseconds that TIME has", do)
             return (ticks // _MILLI_NS * _MILLI_NS).cast(pl.Time)
     elif (

@@ -260,7 +260,7 @@ def test_a_lock_about_to_run_out_claims_nothing(lock):
 def test_where_times_mean_nothing_a_lock_is_watched_before_it_is_removed(lock, ask, monkeypatch):
     from lakekit.catalog.dialects import sqlite
 
-    monkeypatch.setattr(sqlite, "LOCK_EXPIRED_SQL", None)
+    monkeypatch.setattr(sqlite, "LOCK_EXPIRED_CONDITION", None)
     ask("INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', '2001-01-01 00:00:00', 10)")
     at = [0.0]
 
@@ -329,7 +329,7 @@ def test_other_locks_are_refused_by_name(tmp_path):
 )
 def test_where_a_database_is(uri, driver, found):
     told = parse_address(uri, driver)
-    assert (told.dialect, told.database, told.host, told.port, told.user, told.password) == found
+    assert (told.dialect_name, told.database, told.host, told.port, told.user, told.password) == found
 
 
 @pytest.mark.parametrize(

@@ -246,15 +246,15 @@ def test_what_cannot_be_rescaled(tmp_path):
 
 def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     table, want = filled(tmp_path, bucket="1")
-    kept = rewrite.row_conversion.batches
+    kept = rewrite.row_conversion.convert_batches
 
     def interrupted(*arguments, **how):
-        monkeypatch.setattr(rewrite.row_conversion, "batches", kept)
+        monkeypatch.setattr(rewrite.row_conversion, "convert_batches", kept)
         rows = list(kept(*arguments, **how))
         lk.open(tmp_path, options={"bucket": "1"}).upsert([{"p": 1, "k": 500, "v": "meanwhile"}])
         return rows
 
-    monkeypatch.setattr(rewrite.row_conversion, "batches", interrupted)
+    monkeypatch.setattr(rewrite.row_conversion, "convert_batches", interrupted)
     with pytest.raises(lk.Conflict):
         table.rescale(2)
     assert lk.open(tmp_path).options["bucket"] == "1"
@@ -266,15 +266,15 @@ def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
 
 def test_a_number_of_buckets_that_others_use_by_now_stays(tmp_path, monkeypatch):
     table, want = filled(tmp_path, bucket="1")
-    kept = rewrite.row_conversion.batches
+    kept = rewrite.row_conversion.convert_batches
 
     def interrupted(*arguments, **how):
-        monkeypatch.setattr(rewrite.row_conversion, "batches", kept)
+        monkeypatch.setattr(rewrite.row_conversion, "convert_batches", kept)
         rows = list(kept(*arguments, **how))
         lk.open(tmp_path).rescale(2)
         return rows
 
-    monkeypatch.setattr(rewrite.row_conversion, "batches", interrupted)
+    monkeypatch.setattr(rewrite.row_conversion, "convert_batches", interrupted)
     with pytest.raises(lk.Conflict):
         table.rescale(2)
     assert lk.open(tmp_path).options["bucket"] == "2"

@@ -56,7 +56,7 @@ def _change(change: Any, ids: Iterator[int]) -> list[list[Any]]:
         case schema_changes.UpdateDefault():
             return [["update_default", change.path, change.default]]
         case schema_changes.MoveColumn():
-            return [["move_column", [change.name], change.position.relation, change.position.column]]
+            return [["move_column", [change.column], change.position.relation, change.position.column]]
         case schema_changes.SetOption():
             return [["set_option", change.key, change.value]]
         case schema_changes.ResetOption():

@@ -212,5 +212,5 @@ def test_a_damaged_index_is_named_with_its_file() -> None:
 def test_the_folder_is_the_registry() -> None:
     assert plugins.names("file_index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap")
     assert all(name == plugins.load("file_index", name).NAME for name in plugins.names("file_index"))
-    with pytest.raises(Unsupported, match=r"no part of file_index is called 'btree'; there are bitmap, bloom-filter"):
+    with pytest.raises(Unsupported, match=r"no plugin of file_index is called 'btree'; there are bitmap, bloom-filter"):
         plugins.load("file_index", "btree")

@@ -68,7 +68,7 @@ def difference(wanted, found):
         return "else"
     told["options"] = {key: told["options"][key] for key in found.options}  # the reference's order follows hashes
     order = ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
-    assert json_codec.print_object({name: told[name] for name in order if name in told}) == found.to_json()
+    assert json_codec.format_object({name: told[name] for name in order if name in told}) == found.to_json()
     return ""
 
 

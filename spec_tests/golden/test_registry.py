@@ -29,7 +29,7 @@ def test_a_part_of_another_distribution_is_found(entry):
 
 def test_two_parts_of_one_name_are_an_error(entry):
     entry("bsi", "toys.bsi")
-    with pytest.raises(InvalidOption, match=r"two parts of file_index are called 'bsi': lakekit\.file_index\.bsi and toys\.bsi"):
+    with pytest.raises(InvalidOption, match=r"two plugins of file_index are called 'bsi': lakekit\.file_index\.bsi and toys\.bsi"):
         plugins.names("file_index")
 
 

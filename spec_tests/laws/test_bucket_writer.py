@@ -276,7 +276,7 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
         for k, p, v, sign in given:
             want.pop((p, k), None) if sign == "-" else want.__setitem__((p, k), v)
         frame = pl.DataFrame([(k, p, v, {"+": "+I", "-": "-D"}[sign]) for k, p, v, sign in given], schema=["k", "p", "v", "op"], orient="row")
-        for batch in row_conversion.batches(frame, handle, row_kind="op", cast=True):
+        for batch in row_conversion.convert_batches(frame, handle, row_kind="op", cast=True):
             writers.write(batch)
         if draw.random() < 0.2:
             writers.compact(full=draw.random() < 0.5)

@@ -64,7 +64,7 @@ def test_frames_of_every_kind(data):
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["append", "keyed"])
 def test_the_callers_frame_may_be_changed_while_its_rows_wait(keys):
     mine = FRAME.clone()
-    [found] = row_conversion.batches(mine, table({"k": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}, keys=keys))
+    [found] = row_conversion.convert_batches(mine, table({"k": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}, keys=keys))
     mine[0, "s"] = "changed"
     mine.insert_column(0, pl.Series("more", [1, 2]))
     assert found.select("k", "v", "s").rows() == [row[:3] for row in WANTED]
@@ -91,7 +91,7 @@ def test_what_is_no_frame(data, part):
 
 def test_nothing_in_nothing_out():
     for data in ([], FRAME[:0], FRAME[:0].lazy(), iter([]), FRAME[:0].to_arrow(), FRAME.to_arrow().schema.empty_table().to_reader()):
-        assert list(row_conversion.batches(data, KEYED)) == []
+        assert list(row_conversion.convert_batches(data, KEYED)) == []
 
 
 def test_a_lazy_frame_with_a_wrong_column_is_never_run():
@@ -103,13 +103,13 @@ def test_a_lazy_frame_with_a_wrong_column_is_never_run():
 
 def test_small_pieces_are_put_together_and_large_ones_cut():
     pieces = (pl.DataFrame({"k": [number]}) for number in range(10))
-    assert [frame.height for frame in row_conversion.batches(pieces, KEYED, batch_rows=4)] == [4, 4, 2]
-    assert [frame.height for frame in row_conversion.batches(pl.DataFrame({"k": range(10)}), KEYED, batch_rows=4)] == [4, 4, 2]
-    assert [frame.height for frame in row_conversion.batches(pl.LazyFrame({"k": range(10)}), KEYED, batch_rows=100)] == [10]
+    assert [frame.height for frame in row_conversion.convert_batches(pieces, KEYED, batch_rows=4)] == [4, 4, 2]
+    assert [frame.height for frame in row_conversion.convert_batches(pl.DataFrame({"k": range(10)}), KEYED, batch_rows=4)] == [4, 4, 2]
+    assert [frame.height for frame in row_conversion.convert_batches(pl.LazyFrame({"k": range(10)}), KEYED, batch_rows=100)] == [10]
 
 
 def test_of_a_stream_the_rows_before_a_bad_one_are_given_before_its_error():
-    found = row_conversion.batches(iter([pl.DataFrame({"k": [1, 2]}), pl.DataFrame({"k": [3]}), pl.DataFrame({"k": [4, None]})]), KEYED)
+    found = row_conversion.convert_batches(iter([pl.DataFrame({"k": [1, 2]}), pl.DataFrame({"k": [3]}), pl.DataFrame({"k": [4, None]})]), KEYED)
     assert next(found)["k"].to_list() == [1, 2, 3]
     with pytest.raises(ValueOutOfRange, match="row 4: column k"):
         next(found)
@@ -117,7 +117,7 @@ def test_of_a_stream_the_rows_before_a_bad_one_are_given_before_its_error():
 
 def test_rows_in_memory_are_checked_before_any_is_given():
     with pytest.raises(ValueOutOfRange, match="row 9:"):
-        row_conversion.batches(pl.DataFrame({"k": [*range(9), None]}), KEYED, batch_rows=2)
+        row_conversion.convert_batches(pl.DataFrame({"k": [*range(9), None]}), KEYED, batch_rows=2)
 
 
 def test_a_stream_that_was_looked_at_is_whole():

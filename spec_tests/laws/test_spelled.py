@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 import lakekit as lk
 from lakekit.predicate import TRUE
 from lakekit.read.polars_pushdown import filters_of, parse_exact, predicate_of
-from lakekit.read.row_groups import pyarrow_text, pyarrow_text_of_expr
+from lakekit.read.row_groups import expr_to_pyarrow_text, filter_to_pyarrow_text
 
 SCHEMA = {"a": pl.String(), "b": pl.Int64(), "t": pl.Boolean()}
 A, B = pl.col("a"), pl.col("b")
@@ -35,7 +35,7 @@ PLAIN = [
 def test_what_polars_spells_means_the_same_spelled_here(expr):
     for found in filters_of(expr, SCHEMA):
         assert found.pyarrow_str is not None
-        mine = pyarrow_text_of_expr(found.expr)
+        mine = expr_to_pyarrow_text(found.expr)
         assert mine is not None
         assert predicate_of(mine) == predicate_of(found.pyarrow_str) != TRUE
         assert parse_exact(mine) == parse_exact(found.pyarrow_str)
@@ -48,19 +48,19 @@ def test_any_text_is_understood_as_it_is(text, how):
     same = {"==": A == "Q", "<=": A <= "Q", "in": A.is_in(["Q", "x"]), "starts": A.str.starts_with("Q"), "or": (A == "Q") | (B == 1)}[how]
     (found,), (plain,) = filters_of(made, SCHEMA), filters_of(same, SCHEMA)
     wanted = repr(predicate_of(plain.pyarrow_str)).replace("'Q'", repr(odd))
-    assert repr(predicate_of(pyarrow_text(found))) == wanted
+    assert repr(predicate_of(filter_to_pyarrow_text(found))) == wanted
 
 
 @pytest.mark.parametrize("expr", [A.str.to_uppercase() == "a.b", A.str.len_chars() == 3, A.map_elements(len, return_dtype=pl.Int64) == 3, (A + ".b") == "a.b"])
 def test_what_is_no_plain_condition_says_nothing(expr):
-    assert all(predicate_of(pyarrow_text(found)) == TRUE for found in filters_of(expr, SCHEMA))
+    assert all(predicate_of(filter_to_pyarrow_text(found)) == TRUE for found in filters_of(expr, SCHEMA))
 
 
 @pytest.mark.parametrize("ticks", [253_402_300_800_000_000, -62_135_596_800_000_001])
 def test_a_time_that_python_has_no_date_for_says_nothing(ticks):
     (found,) = filters_of((A == "a.b'") | (pl.col("d") <= pl.lit(ticks).cast(pl.Datetime("us"))), {**SCHEMA, "d": pl.Datetime("us")})
     assert found.pyarrow_str is None
-    assert predicate_of(pyarrow_text(found)) == TRUE
+    assert predicate_of(filter_to_pyarrow_text(found)) == TRUE
 
 
 def test_partitions_and_files_are_spared(tmp_path):

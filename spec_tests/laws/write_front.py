@@ -35,7 +35,7 @@ APPEND = table({"a": "INT", "b": "STRING"})
 
 
 def one(data, handle, **how) -> pl.DataFrame:
-    return pl.concat([row_conversion.empty_frame(handle), *row_conversion.batches(data, handle, **how)])
+    return pl.concat([row_conversion.empty_frame(handle), *row_conversion.convert_batches(data, handle, **how)])
 
 
 def column(text: str, values, *, dtype=None, cast: bool = False, **options) -> pl.Series:
@@ -47,7 +47,7 @@ def column(text: str, values, *, dtype=None, cast: bool = False, **options) -> p
 
 def says(data, handle, kind: type[LakekitError], *parts: str, column: str | None = None, **how) -> None:
     with pytest.raises(kind) as raised:
-        list(row_conversion.batches(data, handle, **how))
+        list(row_conversion.convert_batches(data, handle, **how))
     for part in parts:
         assert part in raised.value.message
     assert getattr(raised.value, "column", None) == column

@@ -230,7 +230,7 @@ def test_blocks_of_a_data_file_are_inflated_one_after_the_other(tmp_path):
     first = next(packed.inflate())[1]
     assert first.count == 1
     shown = lk.hex(data, format="avro")
-    held = sum(len(region.packed.file_data) for region in list(shown.regions.values())[:1])
+    held = sum(len(region.packed_blocks.file_data) for region in list(shown.regions.values())[:1])
     assert held == len(data)
     assert len(shown.open().data) == len(row)
 

@@ -29,7 +29,7 @@ def part(data: bytes, offset: int, length: int) -> bytes:
 
 
 def check(data: bytes) -> int:
-    return parquet_bounds.check_file_bounds("a.parquet", partial(part, data), len(data))
+    return parquet_bounds.check_footer_and_pages("a.parquet", partial(part, data), len(data))
 
 
 def headers(data: bytes) -> Iterator[tuple[int, int, thrift.Struct]]:

@@ -121,7 +121,7 @@ def test_snapshots(snapshot: Snapshot, data: st.DataObject) -> None:
     assert Snapshot.from_json(snapshot.to_json()) == snapshot
     empty = sorted(part.metadata["member"] for part in fields(snapshot) if "member" in part.metadata and getattr(snapshot, part.name) is None)
     nulls = data.draw(st.lists(st.sampled_from(empty), unique=True)) if empty else []
-    written = json_codec.print_object({**members, **dict.fromkeys(nulls)})
+    written = json_codec.format_object({**members, **dict.fromkeys(nulls)})
     found = Snapshot.from_json(written)
     assert (found, set(found.nulls)) == (snapshot, set(nulls))
     assert json.loads(found.to_json()) == json.loads(written)
@@ -204,7 +204,7 @@ def test_consumers_and_hints(number: int) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.dictionaries(TEXT, JSON, max_size=4))
 def test_printed_json_is_json(members: dict[str, Any]) -> None:
-    printed = json_codec.print_object(members)
+    printed = json_codec.format_object(members)
     assert json_codec.loads(printed) == members
     assert json_codec.loads(json.dumps(members, default=float).encode()).keys() == members.keys()
 
@@ -272,7 +272,7 @@ def test_valid_bytes_with_a_fault(name: str, at: int, cut: int, put: bytes) -> N
 def test_valid_members_with_another_value(name: str, data: st.DataObject) -> None:
     members = json.loads(VALID[name])
     changed = data.draw(st.sampled_from(sorted(members)))
-    assert allowed(DECODERS[name], json_codec.print_object({**members, changed: data.draw(JSON)}))
+    assert allowed(DECODERS[name], json_codec.format_object({**members, changed: data.draw(JSON)}))
 
 
 def test_valid_bytes_are_valid() -> None:

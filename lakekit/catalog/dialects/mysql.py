@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 PLACEHOLDER = "%s"
 """The placeholder of a value in a statement."""
-LOCK_EXPIRED_SQL = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
+LOCK_EXPIRED_CONDITION = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
 """The SQL condition that a lock's row has expired."""
 Error = err.MySQLError
 """The base class of the driver's errors."""
-_DUPLICATE, _NO_TABLE, _KEY_TOO_LONG = 1062, 1146, 1071
-_BUSY = (1205, 1213)
+_DUPLICATE_CODE, _NO_TABLE_CODE, _KEY_TOO_LONG_CODE = 1062, 1146, 1071
+_BUSY_CODES = (1205, 1213)
 _SSL_PARAMETERS = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
 
 
@@ -71,24 +71,24 @@ def _tls_context(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
     return context
 
 
-def is_duplicate(error: Exception) -> bool:
+def is_duplicate_key(error: Exception) -> bool:
     """Return whether the error says that a row with the same key exists."""
-    return _error_code(error) == _DUPLICATE
+    return _error_code(error) == _DUPLICATE_CODE
 
 
 def is_busy(error: Exception) -> bool:
     """Return whether the error says that another transaction blocks the statement, which can be repeated."""
-    return _error_code(error) in _BUSY
+    return _error_code(error) in _BUSY_CODES
 
 
-def is_missing(error: Exception) -> bool:
+def is_missing_table(error: Exception) -> bool:
     """Return whether the error says that the table does not exist."""
-    return _error_code(error) == _NO_TABLE
+    return _error_code(error) == _NO_TABLE_CODE
 
 
 def error_hint(error: Exception) -> str | None:
     """Return advice on an error that only MySQL raises; None: there is no advice."""
-    if _error_code(error) == _KEY_TOO_LONG:
+    if _error_code(error) == _KEY_TOO_LONG_CODE:
         return (
             "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and "
             "connect again"

@@ -1,8 +1,8 @@
 """PostgreSQL, by psycopg (the extra `postgresql`).
 
 The time in a lock's row has no zone: it is the wall clock of its writer. An old row therefore proves nothing, and
-`LOCK_EXPIRED_SQL` is None: a lock counts as left behind only when its row was seen unchanged for as long as it may be
-held.
+`LOCK_EXPIRED_CONDITION` is None: a waiting process removes a lock only after it has seen the same row for longer than a
+lock may be held.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from lakekit.catalog.jdbc_session import JdbcAddress
 
 PLACEHOLDER = "%s"
-LOCK_EXPIRED_SQL = None
+LOCK_EXPIRED_CONDITION = None
 Error = psycopg.Error
-_NAMES = {
+_PSYCOPG_NAMES = {
     "sslmode": "sslmode",
     "sslrootcert": "sslrootcert",
     "sslcert": "sslcert",
@@ -37,8 +37,8 @@ def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
     for key, value in address.parameters.items():
         if key == "ssl":
             arguments["sslmode"] = "verify-full" if value.lower() in ("", "true") else "prefer"
-        elif key in _NAMES or key in _NAMES.values():
-            arguments[_NAMES.get(key, key)] = value
+        elif key in _PSYCOPG_NAMES or key in _PSYCOPG_NAMES.values():
+            arguments[_PSYCOPG_NAMES.get(key, key)] = value
         elif key != "currentSchema":
             warn_user(f"option jdbc.{key} is not passed on: psycopg has nothing of that name")
     schema = address.parameters.get("currentSchema")
@@ -57,7 +57,7 @@ def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
     )
 
 
-def is_duplicate(error: Exception) -> bool:
+def is_duplicate_key(error: Exception) -> bool:
     """Return whether a row of that key exists."""
     return isinstance(error, errors.UniqueViolation)
 
@@ -67,7 +67,7 @@ def is_busy(error: Exception) -> bool:
     return isinstance(error, (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable))
 
 
-def is_missing(error: Exception) -> bool:
+def is_missing_table(error: Exception) -> bool:
     """Return whether there is no such table."""
     return isinstance(error, errors.UndefinedTable)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.jdbc_session import JdbcAddress
 
 PLACEHOLDER = "?"
-LOCK_EXPIRED_SQL = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"
+LOCK_EXPIRED_CONDITION = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"
 Error = sqlite3.Error
 _WAIT_SECONDS = 30
 
@@ -19,7 +19,7 @@ def connect(address: JdbcAddress) -> sqlite3.Connection:
     return sqlite3.connect(address.database, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
 
 
-def is_duplicate(error: Exception) -> bool:
+def is_duplicate_key(error: Exception) -> bool:
     """Return whether a row of that key exists."""
     return isinstance(error, sqlite3.IntegrityError)
 
@@ -32,7 +32,7 @@ def is_busy(error: Exception) -> bool:
     )
 
 
-def is_missing(error: Exception) -> bool:
+def is_missing_table(error: Exception) -> bool:
     """Return whether there is no such table."""
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such table")
 

@@ -23,7 +23,7 @@ from lakekit.catalog.jdbc_session import (
     DuplicateKey,
     JdbcDatabase,
     JdbcLock,
-    MissingTable,
+    MissingDatabaseTable,
     create_if_missing,
     retry_while_busy,
 )
@@ -112,7 +112,7 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
     catalog = JdbcMetastore(
         database=JdbcDatabase(
             uri=settings.uri or "",
-            driver=FrozenDict(settings.driver_options),
+            driver_options=FrozenDict(settings.driver_options),
             redacted_uri=redact_uri(settings.uri or ""),
         ),
         storage=settings.storage,
@@ -356,7 +356,7 @@ class JdbcMetastore:
                 rows = session.query(
                     f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database
                 )
-        except MissingTable:
+        except MissingDatabaseTable:
             return {}
         return {
             view: text for owner, view, text in sorted(rows) if owner == database and identifier.is_table_name(view)
@@ -438,7 +438,7 @@ class JdbcMetastore:
                     name.database,
                     name.table,
                 )
-        except MissingTable:
+        except MissingDatabaseTable:
             return
         if rows:
             raise TableAlreadyExists(
@@ -549,7 +549,7 @@ def _identifier_taken(where: str, name: Identifier) -> TableAlreadyExists:
 def _has_table(session: JdbcSession, table: str) -> bool:
     try:
         session.query(f"SELECT 1 FROM {table} WHERE 1 = 0")
-    except MissingTable:
+    except MissingDatabaseTable:
         return False
     return True
 

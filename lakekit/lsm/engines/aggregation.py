@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from lakekit.lsm.row_versions import Versions
 
 
-def assemble_rows(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
+def assemble_rows(section: pl.DataFrame, is_single_version: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
     """Return the rows that are the only one of their key, and the merged ones after them."""
     merged = pl.DataFrame([column.alias(name) for name, column in columns.items()], schema=section.schema)
-    return pl.concat([section.filter(pl.Series(lone)), merged]) if lone.any() else merged
+    return pl.concat([section.filter(pl.Series(is_single_version)), merged]) if is_single_version.any() else merged
 
 
 def check_not_null(section: pl.DataFrame, spec: MergeSpec, rows: Ints) -> None:
@@ -56,38 +56,39 @@ def check_not_null(section: pl.DataFrame, spec: MergeSpec, rows: Ints) -> None:
 # ---- aggregation ------------------------------------------------------------
 
 
-CHOOSES = False
+SELECTS_ROWS = False
+"""The engine computes a row of each key from its versions, and selects none of them."""
 
 
 def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     """Return one row for each key, deletes included; a row that is the only one of its key stays unchanged."""
-    lone, versions = split_versions(section, spec)
+    is_single_version, versions = split_versions(section, spec)
     if versions.count == 0:
         return section
-    ops, removed = _version_operations(section, spec, versions)
+    ops, deleted_keys = _version_operations(section, spec, versions)
     last = versions.rows[versions.last_positions()]
     columns = {}
     for name in section.columns:
         column = section[name]
         if name == KIND:
-            columns[name] = pl.Series(name, np.where(removed, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
+            columns[name] = pl.Series(name, np.where(deleted_keys, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name in spec.functions and name not in spec.key_columns:
             columns[name] = aggregates.fold_column(spec.functions[name], spec, versions, column, ops)
         else:
             columns[name] = take_rows(column, last)
-    return assemble_rows(section, lone, columns)
+    return assemble_rows(section, is_single_version, columns)
 
 
 def _version_operations(section: pl.DataFrame, spec: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
     """Return the operation of each version (None: all add), and which keys end as deleted."""
     kinds = section[KIND].to_numpy()[versions.rows]
-    takes = (kinds & 1).astype(bool)
-    removed = np.zeros(versions.count, bool)
-    if not takes.any():
-        return None, removed
-    ops = np.where(takes, RETRACT, ADD).astype(np.int8)
+    retracting = (kinds & 1).astype(bool)
+    deleted_keys = np.zeros(versions.count, bool)
+    if not retracting.any():
+        return None, deleted_keys
+    ops = np.where(retracting, RETRACT, ADD).astype(np.int8)
     if spec.removes_on_delete:
         ops[kinds == RowKind.DELETE] = SET
         check_not_null(section, spec, versions.rows[ops == SET])
-        removed = ops[versions.last_positions()] == SET
-    return ops, removed
+        deleted_keys = ops[versions.last_positions()] == SET
+    return ops, deleted_keys

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.lsm.numpy_columns import Bools
 
-CHOOSES = True
+SELECTS_ROWS = True
+"""The engine selects one version of each key."""
 
 
 def winners(section: pl.DataFrame, spec: MergeSpec) -> Bools:

@@ -2,11 +2,12 @@
 
     fields.g.sequence-group = a,b       a and b change together, with a row whose g is not less than the current one
 
-In a sequence group all columns come from the row with the largest sequence. A scan over the versions keeps, for each
-group, the current sequence and whether a row was accepted; what that means for each column is recorded as one operation
-for each version (`row_versions.SKIP` … `SET_RETRACT`), and the columns are folded afterwards. The columns of a group
-that have no function share their rows. Two quirks of the reference are kept: a key that begins with a retraction begins
-with a copy of that row, and rows after a delete build on the deleted values.
+In a sequence group all columns come from the row with the largest sequence. `_plan_grouped` scans the versions of all
+keys, oldest first, and keeps for each group the current sequence of each key. What a version does to a column is one
+operation (`row_versions.SKIP` … `SET_RETRACT`); `_merge_columns` then folds each column by its operations. Columns of a
+group that have no aggregate function take their values from the same rows. Two quirks of the reference are kept: a
+first version that retracts is itself the first state of its key, and versions after a delete start from the values of
+the deleted row.
 
 Source: ENGINE.md 3.1 and 3.3, `PartialUpdateMergeFunction`.
 """
@@ -32,43 +33,53 @@ from lakekit.model.data_file import RowKind
 if TYPE_CHECKING:
     from lakekit.lsm.merge_spec import MergeSpec, SequenceGroup
 
-CHOOSES = False
-_NULL = np.iinfo(np.int64).min
+SELECTS_ROWS = False
+"""The engine computes a row of each key from its versions, and selects none of them."""
+_NULL_SEQUENCE = np.iinfo(np.int64).min
+"""The comparable integer of a null: least of all."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SequenceScan:
     """The scan over the versions for one sequence group.
 
-    `current_sequences` is the current sequence of each key. `sequence_operations`, `plain_operations` and
-    `folded_operations` are the operations of the versions on its sequence columns, its plain columns, and those with a
-    function.
+    Attributes:
+        sequence_columns: the values of each sequence column as comparable integers, one array of all versions each.
+        is_float_column: whether each sequence column is FLOAT or DOUBLE.
+        is_null_sequence: the versions whose sequence columns are all null.
+        current_sequences: for each sequence column the current value of each key.
+        sequence_column_operations, plain_column_operations, aggregate_column_operations: the operation of each version
+            on
+            the sequence columns, on the columns without and on those with an aggregate function.
     """
 
     group: SequenceGroup
-    numbers: list[Ints]
-    is_float: list[bool]
-    empty: Bools
+    sequence_columns: list[Ints]
+    is_float_column: list[bool]
+    is_null_sequence: Bools
     current_sequences: list[Ints]
-    sequence_operations: Array
-    plain_operations: Array
-    folded_operations: Array
+    sequence_column_operations: Array
+    plain_column_operations: Array
+    aggregate_column_operations: Array
 
 
 @dataclass(slots=True, kw_only=True)
 class UpdatePlan:
     """What the versions do to columns and keys.
 
-    `free_operations` are the operations on columns outside groups (None: all add), `sequence_scans` those on each
-    group. `accepted_versions` are the versions that were not ignored, `deleted_keys` the keys that end as deleted; for
-    `removed_versions` see `_record_removals`.
+    Attributes:
+        ungrouped_operations: the operation of each version on columns outside groups; None: all add.
+        sequence_scans: the operations on the columns of each group.
+        accepted_versions: the mask of versions that were not ignored; None: all were accepted.
+        deleted_keys: the mask of keys that end as deleted.
+        retracted_before_delete: by aggregate column, the versions that retracted from it before they deleted the row.
     """
 
-    free_operations: Array | None
+    ungrouped_operations: Array | None
     sequence_scans: list[SequenceScan] = field(default_factory=list)
     accepted_versions: Bools | None = None
     deleted_keys: Bools
-    removed_versions: dict[str, Bools] = field(default_factory=dict)
+    retracted_before_delete: dict[str, Bools] = field(default_factory=dict)
 
 
 def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
@@ -78,7 +89,7 @@ def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
         InvalidOption: there are deletes in a table that takes none.
         SchemaMismatch: there is a null in a NOT NULL column.
     """
-    lone, versions = split_versions(section, spec)
+    is_single_version, versions = split_versions(section, spec)
     if versions.count == 0:
         return section
     kinds = section[KIND].to_numpy()[versions.rows]
@@ -87,7 +98,7 @@ def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
         if spec.sequence_groups
         else _plan_ungrouped(section, spec, versions, kinds)
     )
-    return assemble_rows(section, lone, _merge_columns(section, spec, versions, plan))
+    return assemble_rows(section, is_single_version, _merge_columns(section, spec, versions, plan))
 
 
 def _merge_columns(
@@ -96,31 +107,45 @@ def _merge_columns(
     last = versions.rows[versions.last_positions()]
     shared = {
         id(ops): last_rows(versions, ops)
-        for walk in plan.sequence_scans
-        for ops in (walk.sequence_operations, walk.plain_operations)
+        for sequence_scan in plan.sequence_scans
+        for ops in (sequence_scan.sequence_column_operations, sequence_scan.plain_column_operations)
     }
     columns = {}
     for name in section.columns:
         column = section[name]
-        walk = next(
-            (walk for walk in plan.sequence_scans if name in (*walk.group.columns, *walk.group.protected_columns)), None
+        sequence_scan = next(
+            (
+                sequence_scan
+                for sequence_scan in plan.sequence_scans
+                if name in (*sequence_scan.group.columns, *sequence_scan.group.protected_columns)
+            ),
+            None,
         )
         if name == KIND:
             columns[name] = pl.Series(name, np.where(plan.deleted_keys, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name == SEQUENCE:
-            columns[name] = _accepted_sequence(column, versions, plan)
+            columns[name] = _last_accepted_sequence(column, versions, plan)
         elif name in spec.key_columns or name in spec.primary_key or not any(part.name == name for part in spec.fields):
             columns[name] = take_rows(column, last)
-        elif walk is None:
+        elif sequence_scan is None:
             columns[name] = last_non_null_value(
-                _last_non_null_function(spec, name), versions, column, plan.free_operations
+                _last_non_null_function(spec, name), versions, column, plan.ungrouped_operations
             )
-        elif name in walk.group.protected_columns and name in spec.functions:
+        elif name in sequence_scan.group.protected_columns and name in spec.functions:
             _check_not_retracted(spec, name, plan)
-            columns[name] = aggregates.fold_column(spec.functions[name], spec, versions, column, walk.folded_operations)
+            columns[name] = aggregates.fold_column(
+                spec.functions[name], spec, versions, column, sequence_scan.aggregate_column_operations
+            )
         else:
             columns[name] = take_rows(
-                column, shared[id(walk.sequence_operations if name in walk.group.columns else walk.plain_operations)]
+                column,
+                shared[
+                    id(
+                        sequence_scan.sequence_column_operations
+                        if name in sequence_scan.group.columns
+                        else sequence_scan.plain_column_operations
+                    )
+                ],
             )
     return columns
 
@@ -131,47 +156,48 @@ def _last_non_null_function(spec: MergeSpec, name: str) -> FieldFunction:
     )
 
 
-def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
-    """Return the number of the last version that was not ignored; 0 if all were."""
+def _last_accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
+    """Return the sequence number of each key's last version that was not ignored; 0 if all were."""
     ops = None if plan.accepted_versions is None else np.where(plan.accepted_versions, ADD, SKIP)
     return take_rows(column, last_rows(versions, ops)).fill_null(0)
 
 
 def _check_not_retracted(spec: MergeSpec, name: str, plan: UpdatePlan) -> None:
-    """Raise `Unsupported` if a function that cannot retract was asked to before a delete removed the row.
+    """Raise `Unsupported` if a version retracted from a column whose function cannot, before it deleted the row.
 
-    Such a delete stops the update at its sequence column; columns before it are retracted.
+    A delete that removes the row is applied to the columns in their order, up to its first sequence column: the columns
+    before that are retracted.
     """
-    reached = plan.removed_versions.get(name)
-    if reached is not None and reached.any():
+    retracted_versions = plan.retracted_before_delete.get(name)
+    if retracted_versions is not None and retracted_versions.any():
         function = spec.functions[name]
         aggregates.apply_ignored_retractions(
-            function, spec, aggregates.find_aggregate(function, spec), np.where(reached, RETRACT, SKIP)
+            function, spec, aggregates.find_aggregate(function, spec), np.where(retracted_versions, RETRACT, SKIP)
         )
 
 
 # ---- without sequence groups -----------------------------------------------------------------------------------------
 
 
-def _plan_ungrouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
-    takes = (kinds & 1).astype(bool)
+def _plan_ungrouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, row_kinds: Array) -> UpdatePlan:
+    retracting = (row_kinds & 1).astype(bool)
     nothing = np.zeros(versions.count, bool)
-    check_not_null(section, spec, versions.rows if not takes.any() else versions.rows[~takes])
-    if not takes.any():
-        return UpdatePlan(free_operations=None, deleted_keys=nothing)
+    check_not_null(section, spec, versions.rows if not retracting.any() else versions.rows[~retracting])
+    if not retracting.any():
+        return UpdatePlan(ungrouped_operations=None, deleted_keys=nothing)
     if not spec.ignores_deletes and not spec.removes_on_delete:
         raise _make_delete_refusal(spec)
-    begins = np.arange(len(takes)) < versions.count
-    ops = np.where(takes, SKIP, ADD).astype(np.int8)
-    ops[takes & begins] = SET
-    inserted = _has_version_in(versions, ~takes)
+    is_first_version = np.arange(len(retracting)) < versions.count
+    ops = np.where(retracting, SKIP, ADD).astype(np.int8)
+    ops[retracting & is_first_version] = SET
+    inserted = _has_version_in(versions, ~retracting)
     if spec.ignores_deletes:
         check_not_null(section, spec, versions.rows[ops == SET])
-        return UpdatePlan(free_operations=ops, accepted_versions=~takes, deleted_keys=~inserted)
-    removes = kinds == RowKind.DELETE
+        return UpdatePlan(ungrouped_operations=ops, accepted_versions=~retracting, deleted_keys=~inserted)
+    removes = row_kinds == RowKind.DELETE
     ops[removes] = SET
     check_not_null(section, spec, versions.rows[ops == SET])
-    return UpdatePlan(free_operations=ops, deleted_keys=~inserted | removes[versions.last_positions()])
+    return UpdatePlan(ungrouped_operations=ops, deleted_keys=~inserted | removes[versions.last_positions()])
 
 
 def _make_delete_refusal(spec: MergeSpec) -> InvalidOption:
@@ -197,63 +223,78 @@ def _has_version_in(versions: Versions, mask: Bools) -> Bools:
 # ---- with sequence groups --------------------------------------------------------------------------------------------
 
 
-def _plan_grouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
-    takes = (kinds & 1).astype(bool)
-    walks = [_start_scan(section, versions, group) for group in spec.sequence_groups if _has_columns(section, group)]
-    begins = np.arange(len(takes)) < versions.count
+def _plan_grouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, row_kinds: Array) -> UpdatePlan:
+    retracting = (row_kinds & 1).astype(bool)
+    sequence_scans = [
+        _start_scan(section, versions, group) for group in spec.sequence_groups if _has_sequence_columns(section, group)
+    ]
+    is_first_version = np.arange(len(retracting)) < versions.count
     if spec.ignores_deletes:
-        live, copied = ~takes, takes & begins
-        deleted = ~_has_version_in(versions, ~takes)
+        live, initialized_by_copy = ~retracting, retracting & is_first_version
+        deleted = ~_has_version_in(versions, ~retracting)
     else:
-        live, copied = np.ones(len(takes), bool), takes & begins
+        live, initialized_by_copy = np.ones(len(retracting), bool), retracting & is_first_version
     names = [part.name for part in spec.fields]
-    free = np.where(takes, SKIP, ADD).astype(np.int8)
-    free[copied] = SET
-    removed = np.zeros(len(takes), bool)
-    reached = {
-        name: np.zeros(len(takes), bool)
-        for walk in walks
-        for name in walk.group.protected_columns
+    ungrouped = np.where(retracting, SKIP, ADD).astype(np.int8)
+    ungrouped[initialized_by_copy] = SET
+    replaced_by_delete = np.zeros(len(retracting), bool)
+    retracted_versions = {
+        name: np.zeros(len(retracting), bool)
+        for sequence_scan in sequence_scans
+        for name in sequence_scan.group.protected_columns
         if name in spec.functions
     }
     for step in versions.iter_steps():
-        _record_step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
-        _record_removals(walks, names, step, (kinds[step] == RowKind.DELETE) & live[step], removed, reached)
-    for walk in walks:
-        for ops in (walk.sequence_operations, walk.plain_operations, walk.folded_operations):
-            ops[removed] = SET
-    free[removed] = SET
-    check_not_null(section, spec, versions.rows[free == SET])
+        _record_step(sequence_scans, step, retracting[step] & live[step], ~retracting[step], initialized_by_copy[step])
+        _record_removals(
+            sequence_scans,
+            names,
+            step,
+            (row_kinds[step] == RowKind.DELETE) & live[step],
+            replaced_by_delete,
+            retracted_versions,
+        )
+    for sequence_scan in sequence_scans:
+        for ops in (
+            sequence_scan.sequence_column_operations,
+            sequence_scan.plain_column_operations,
+            sequence_scan.aggregate_column_operations,
+        ):
+            ops[replaced_by_delete] = SET
+    ungrouped[replaced_by_delete] = SET
+    check_not_null(section, spec, versions.rows[ungrouped == SET])
     if not spec.ignores_deletes:
-        deleted = ~_has_version_in(versions, ~takes) | removed[versions.last_positions()]
+        deleted = ~_has_version_in(versions, ~retracting) | replaced_by_delete[versions.last_positions()]
     return UpdatePlan(
-        free_operations=free if takes.any() else None,
-        sequence_scans=walks,
+        ungrouped_operations=ungrouped if retracting.any() else None,
+        sequence_scans=sequence_scans,
         accepted_versions=live if spec.ignores_deletes else None,
         deleted_keys=deleted,
-        removed_versions=reached,
+        retracted_before_delete=retracted_versions,
     )
 
 
-def _has_columns(section: pl.DataFrame, group: SequenceGroup) -> bool:
+def _has_sequence_columns(section: pl.DataFrame, group: SequenceGroup) -> bool:
     return set(group.columns) <= set(section.columns)
 
 
 def _start_scan(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> SequenceScan:
-    numbers = [to_comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
-    empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
+    sequence_columns = [to_comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
+    is_null_sequence = np.logical_and.reduce(
+        [section[name].is_null().to_numpy()[versions.rows] for name in group.columns]
+    )
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
-    current = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
-    floats = [section[name].dtype.is_float() for name in group.columns]
+    current_sequences = [np.full(versions.count, _NULL_SEQUENCE, np.int64) for _ in sequence_columns]
+    is_float_column = [section[name].dtype.is_float() for name in group.columns]
     return SequenceScan(
         group=group,
-        numbers=numbers,
-        is_float=floats,
-        empty=empty,
-        current_sequences=current,
-        sequence_operations=ops[0],
-        plain_operations=ops[1],
-        folded_operations=ops[2],
+        sequence_columns=sequence_columns,
+        is_float_column=is_float_column,
+        is_null_sequence=is_null_sequence,
+        current_sequences=current_sequences,
+        sequence_column_operations=ops[0],
+        plain_column_operations=ops[1],
+        aggregate_column_operations=ops[2],
     )
 
 
@@ -264,41 +305,53 @@ def _is_not_smaller(sequence_scan: SequenceScan, step: slice) -> Bools:
     """
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
-    for numbers, current, is_float in zip(
-        sequence_scan.numbers, sequence_scan.current_sequences, sequence_scan.is_float, strict=True
+    for sequence_column, current, is_float in zip(
+        sequence_scan.sequence_columns, sequence_scan.current_sequences, sequence_scan.is_float_column, strict=True
     ):
-        mine, theirs = current[:height], numbers[step]
+        mine, theirs = current[:height], sequence_column[step]
         alike = theirs == mine
         if is_float:
-            alike |= ((theirs == NAN) | (mine == NAN)) & (theirs != _NULL) & (mine != _NULL)
+            alike |= ((theirs == NAN) | (mine == NAN)) & (theirs != _NULL_SEQUENCE) & (mine != _NULL_SEQUENCE)
         larger |= tied & (theirs > mine) & ~alike
         tied &= alike
     return larger | tied
 
 
-def _record_step(sequence_scans: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
+def _record_step(
+    sequence_scans: list[SequenceScan], step: slice, retracting: Bools, adding: Bools, initialized_by_copy: Bools
+) -> None:
     """Record the operations of one version of every key.
 
-    `takes` retract, `adds` add, others are ignored; `copied` begin with a copy of themselves.
+    Versions in `retracting` retract, those in `adding` add, others are ignored; those in `initialized_by_copy` become
+    the
+    state of their key themselves.
     """
-    for walk in sequence_scans:
-        _advance_sequence(walk, step, copied)
-        has_sequence = ~walk.empty[step]
-        gets_in = has_sequence & (copied | _is_not_smaller(walk, step))
-        active = takes | adds
-        walk.sequence_operations[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
-        plain = np.where(gets_in & adds, ADD, np.where(gets_in & takes, RETRACT, SKIP))
-        walk.plain_operations[step] = np.where(copied & ~(gets_in & takes), SET, plain)
-        folded = np.where(
-            adds & has_sequence, np.where(gets_in, ADD, REVERSE), np.where(takes & has_sequence, RETRACT, SKIP)
+    for sequence_scan in sequence_scans:
+        _advance_sequence(sequence_scan, step, initialized_by_copy)
+        has_sequence = ~sequence_scan.is_null_sequence[step]
+        is_accepted = has_sequence & (initialized_by_copy | _is_not_smaller(sequence_scan, step))
+        active = retracting | adding
+        sequence_scan.sequence_column_operations[step] = np.where(
+            initialized_by_copy, SET, np.where(is_accepted & active, ADD, SKIP)
         )
-        walk.folded_operations[step] = np.where(copied, np.where(takes & has_sequence, SET_RETRACT, SET), folded)
-        _advance_sequence(walk, step, gets_in & active)
+        plain = np.where(is_accepted & adding, ADD, np.where(is_accepted & retracting, RETRACT, SKIP))
+        sequence_scan.plain_column_operations[step] = np.where(
+            initialized_by_copy & ~(is_accepted & retracting), SET, plain
+        )
+        folded = np.where(
+            adding & has_sequence,
+            np.where(is_accepted, ADD, REVERSE),
+            np.where(retracting & has_sequence, RETRACT, SKIP),
+        )
+        sequence_scan.aggregate_column_operations[step] = np.where(
+            initialized_by_copy, np.where(retracting & has_sequence, SET_RETRACT, SET), folded
+        )
+        _advance_sequence(sequence_scan, step, is_accepted & active)
 
 
-def _advance_sequence(sequence_scan: SequenceScan, step: slice, which: Bools) -> None:
-    for numbers, current in zip(sequence_scan.numbers, sequence_scan.current_sequences, strict=True):
-        assign_where(current[: len(which)], numbers[step], which)
+def _advance_sequence(sequence_scan: SequenceScan, step: slice, mask: Bools) -> None:
+    for sequence_column, current in zip(sequence_scan.sequence_columns, sequence_scan.current_sequences, strict=True):
+        assign_where(current[: len(mask)], sequence_column[step], mask)
 
 
 def _record_removals(
@@ -306,29 +359,37 @@ def _record_removals(
     names: list[str],
     step: slice,
     deletes: Bools,
-    removed: Bools,
-    reached: dict[str, Bools],
+    replaced_by_delete: Bools,
+    retracted_versions: dict[str, Bools],
 ) -> None:
-    """Replace the row by a delete that was accepted by a group that removes.
+    """Record the deletes that remove the row: those accepted by a group with `removes_record`.
 
-    `reached` records, for each function, the versions that retracted from its column before that.
+    They are added to `replaced_by_delete`. `retracted_versions` records, for each aggregate column, the versions that
+    retracted from it before they removed the row.
     """
     if not deletes.any():
         return
-    places = np.full(len(deletes), len(names))
-    for walk in sequence_scans:
-        if walk.group.removes_record:
-            got_in = (
+    column_positions = np.full(len(deletes), len(names))
+    for sequence_scan in sequence_scans:
+        if sequence_scan.group.removes_record:
+            is_accepted = (
                 deletes
-                & ~walk.empty[step]
-                & ((walk.sequence_operations[step] == ADD) | (walk.sequence_operations[step] == SET))
+                & ~sequence_scan.is_null_sequence[step]
+                & (
+                    (sequence_scan.sequence_column_operations[step] == ADD)
+                    | (sequence_scan.sequence_column_operations[step] == SET)
+                )
             )
-            places[got_in] = np.minimum(places[got_in], min(names.index(name) for name in walk.group.columns))
-    is_removed = places < len(names)
-    removed[step] = is_removed
-    for walk in sequence_scans:
-        for name in walk.group.protected_columns:
-            if name in reached:
-                is_retracted = (walk.folded_operations[step] == RETRACT) | (walk.folded_operations[step] == SET_RETRACT)
-                reached[name][step] |= is_removed & is_retracted & (names.index(name) < places)
-        _advance_sequence(walk, step, is_removed)
+            column_positions[is_accepted] = np.minimum(
+                column_positions[is_accepted], min(names.index(name) for name in sequence_scan.group.columns)
+            )
+    is_removed = column_positions < len(names)
+    replaced_by_delete[step] = is_removed
+    for sequence_scan in sequence_scans:
+        for name in sequence_scan.group.protected_columns:
+            if name in retracted_versions:
+                is_retracted = (sequence_scan.aggregate_column_operations[step] == RETRACT) | (
+                    sequence_scan.aggregate_column_operations[step] == SET_RETRACT
+                )
+                retracted_versions[name][step] |= is_removed & is_retracted & (names.index(name) < column_positions)
+        _advance_sequence(sequence_scan, step, is_removed)

@@ -24,7 +24,7 @@ from lakekit.maintenance.check.findings import RESTORE, Finding, Findings
 from lakekit.maintenance.check.rows import FileCheckRequest
 
 if TYPE_CHECKING:
-    from lakekit.maintenance.check.files import Hashes
+    from lakekit.maintenance.check.files import HashesByBucket
 
 _MODULE = "lakekit.maintenance.check.child_process"
 
@@ -60,7 +60,7 @@ def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
     return True
 
 
-def _hashes_of_bucket(check_request: FileCheckRequest) -> Hashes | None:
+def _hashes_of_bucket(check_request: FileCheckRequest) -> HashesByBucket | None:
     """Return the hash index of the file's bucket alone."""
     if check_request.hashes is None:
         return None

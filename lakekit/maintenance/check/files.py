@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
 
-    Place = tuple[bytes, int]
-    Hashes = dict[Place, NDArray[np.int32]]
+    BucketId = tuple[bytes, int]
+    HashesByBucket = dict[BucketId, NDArray[np.int32]]
 
 
 _TAIL_BYTES = 1 << 16
@@ -49,10 +49,10 @@ _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
 def read_row_count(
-    ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, findings: Findings
+    ctx: TableContext, path: str, format_name: str, size_bytes: int, file_kind: str, findings: Findings
 ) -> int | None:
     """Return the row count of a file; None where it cannot be read, which becomes a finding."""
-    with findings.reading_file(what, path):
+    with findings.reading_file(file_kind, path):
         match format_name:
             case "parquet":
                 return _parquet_row_count(ctx, path, size_bytes)
@@ -106,16 +106,16 @@ def _parquet_row_count(ctx: TableContext, path: str, size_bytes: int) -> int:
 FILES_PER_TASK = 32
 
 
-def data_paths(ctx: TableContext, entries: ManifestEntries, findings: Findings) -> list[str] | None:
+def resolve_data_paths(ctx: TableContext, entries: ManifestEntries, findings: Findings) -> list[str] | None:
     """Return the paths of files; None if a name or a partition is invalid, which becomes a finding."""
     with findings.reading_file("place of a file", ctx.root):
         return data_file_paths(ctx, entries)
     return None
 
 
-def sizes_by_path(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
+def list_file_sizes(ctx: TableContext, paths: Iterable[str]) -> dict[str, int]:
     """Return the size of every file in the directories of some paths, by path."""
-    directories = sorted({path.rpartition("/")[0] for path in wanted})
+    directories = sorted({path.rpartition("/")[0] for path in paths})
     listed = parallel_map(ctx.storage.list, directories, waiting=ctx.storage.is_remote)
     return {
         f"{directory}/{entry.name}": entry.size_bytes
@@ -125,30 +125,34 @@ def sizes_by_path(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     }
 
 
-def check_files(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, findings: Findings) -> list[int]:
-    """Check the files of some entries, which lie at the paths `at`; return the indices of intact ones."""
+def check_files(
+    ctx: TableContext, entries: ManifestEntries, paths: list[str], file_kind: str, findings: Findings
+) -> list[int]:
+    """Check the files of some entries, which lie at the paths `paths`; return the indices of intact ones."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
     expected_sizes, rows, extra = (
         entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files")
     )  # scalar: one a file
-    findings.paths.update(at)
+    findings.paths.update(paths)
     actual_sizes: dict[str, int] = {}
     with findings.reading_file("directory", ctx.root):
-        actual_sizes = sizes_by_path(ctx, at)
+        actual_sizes = list_file_sizes(ctx, paths)
     findings.paths.discard(ctx.root)
     intact = []
-    for i, path in enumerate(at):
+    for i, path in enumerate(paths):
         size_bytes = actual_sizes.get(path)
         if size_bytes is None:
             findings.add_problem(
-                f"{what} is missing",
+                f"{file_kind} is missing",
                 f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there",
                 path=path,
                 remedy=ROLLBACK,
             )
         elif size_bytes != expected_sizes[i]:
             message = f"{format_count(size_bytes)} bytes are there, the manifest says {format_count(expected_sizes[i])}"
-            findings.add_problem(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
+            findings.add_problem(
+                f"{file_kind} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE
+            )
         else:
             intact.append(i)
         for name in extra[i]:
@@ -163,7 +167,8 @@ def check_files(ctx: TableContext, entries: ManifestEntries, at: list[str], what
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
         return [
-            (i, read_row_count(ctx, at[i], format_of_name(names[i]), expected_sizes[i], what, findings)) for i in chunk
+            (i, read_row_count(ctx, paths[i], format_of_name(names[i]), expected_sizes[i], file_kind, findings))
+            for i in chunk
         ]
 
     good = []
@@ -174,7 +179,7 @@ def check_files(ctx: TableContext, entries: ManifestEntries, at: list[str], what
         if found_rows is not None and found_rows != rows[i]:
             message = f"the file holds {format_count(found_rows)} rows, the manifest says {format_count(rows[i])}"
             findings.add_problem(
-                f"{what} has another row count", message, path=at[i], field="_ROW_COUNT", remedy=RESTORE
+                f"{file_kind} has another row count", message, path=paths[i], field="_ROW_COUNT", remedy=RESTORE
             )
         elif found_rows is not None:
             good.append(i)
@@ -185,25 +190,27 @@ def check_files(ctx: TableContext, entries: ManifestEntries, at: list[str], what
 
 
 _DANGLING_REMEDY = "compact the bucket with t.compact(full=True), which writes its vectors anew"
-_NO_INDEX = "keys that are written again may go to another bucket: write the partition anew with t.overwrite"
+_MISSING_INDEX_REMEDY = (
+    "keys that are written again may go to another bucket: write the partition anew with t.overwrite"
+)
 
 
 def check_index_files(
     ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], findings: Findings
-) -> Hashes:
+) -> HashesByBucket:
     """Check all index files, and return the hashes that could be read, by partition and bucket."""
-    at = {}
+    path_by_entry = {}
     for entry in index:
         with findings.reading_file("place of an index file", ctx.root):
-            at[id(entry)] = deletion_vector_reader.index_path(ctx, entry)
+            path_by_entry[id(entry)] = deletion_vector_reader.index_path(ctx, entry)
     actual_sizes: dict[str, int] = {}
     with findings.reading_file("directory", ctx.root):
-        actual_sizes = sizes_by_path(ctx, at.values())
+        actual_sizes = list_file_sizes(ctx, path_by_entry.values())
     findings.paths.discard(ctx.root)
-    findings.paths.update(at.values())
+    findings.paths.update(path_by_entry.values())
     intact = []
     for entry in index:
-        path = at.get(id(entry))
+        path = path_by_entry.get(id(entry))
         if path is None:
             continue
         size_bytes = actual_sizes.get(path)
@@ -223,16 +230,16 @@ def check_index_files(
         else:
             intact.append(entry)
     files = _row_counts_by_bucket(live)
-    _check_vector_targets(ctx, index, at, files, findings)
+    _check_vector_targets(ctx, index, path_by_entry, files, findings)
     for entry in intact:
         if entry.index_type == DELETION_VECTORS:
-            _check_vectors(ctx, entry, at[id(entry)], files, findings)
-    return _read_hash_indexes(ctx, index, intact, at, files, findings)
+            _check_vectors(ctx, entry, path_by_entry[id(entry)], files, findings)
+    return _read_hash_indexes(ctx, index, intact, path_by_entry, files, findings)
 
 
-def _row_counts_by_bucket(live: ManifestEntries) -> dict[Place, dict[str, int]]:
+def _row_counts_by_bucket(live: ManifestEntries) -> dict[BucketId, dict[str, int]]:
     """Return the row count of each live file by name, for each partition and bucket."""
-    row_counts: dict[Place, dict[str, int]] = defaultdict(dict)
+    row_counts: dict[BucketId, dict[str, int]] = defaultdict(dict)
     columns = (
         live.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count")
     )  # scalar: one a file
@@ -244,14 +251,14 @@ def _row_counts_by_bucket(live: ManifestEntries) -> dict[Place, dict[str, int]]:
 def _check_vector_targets(
     ctx: TableContext,
     index: list[IndexManifestEntry],
-    at: dict[int, str],
-    files: dict[Place, dict[str, int]],
+    path_by_entry: dict[int, str],
+    row_counts: dict[BucketId, dict[str, int]],
     findings: Findings,
 ) -> None:
     """Check that each deletion vector is of a live file of its bucket, and that no file has two."""
-    seen: set[tuple[Place, str]] = set()
+    seen: set[tuple[BucketId, str]] = set()
     for entry in index:
-        path = at.get(id(entry))
+        path = path_by_entry.get(id(entry))
         if entry.index_type != DELETION_VECTORS or path is None:
             continue
         bucket_id = entry.partition, entry.bucket
@@ -262,7 +269,7 @@ def _check_vector_targets(
             )
         for part in entry.ranges:
             where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(ctx, entry.partition)) else ''}"
-            if part.file_name not in files.get(bucket_id, {}):
+            if part.file_name not in row_counts.get(bucket_id, {}):
                 message = (
                     f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves "
                     "such after a full compaction"
@@ -287,10 +294,14 @@ def _check_vector_targets(
 
 
 def _check_vectors(
-    ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], findings: Findings
+    ctx: TableContext,
+    entry: IndexManifestEntry,
+    path: str,
+    row_counts: dict[BucketId, dict[str, int]],
+    findings: Findings,
 ) -> None:
     """Check the checksums, cardinalities and positions of the vectors in one index file."""
-    rows = files.get((entry.partition, entry.bucket), {})
+    rows = row_counts.get((entry.partition, entry.bucket), {})
     try:
         vectors = deletion_vector_reader.load_positions(ctx, {part.file_name: entry for part in entry.ranges})
     except (LakekitError, FileMissing):
@@ -317,28 +328,32 @@ def _read_hash_indexes(
     ctx: TableContext,
     index: list[IndexManifestEntry],
     intact: list[IndexManifestEntry],
-    at: dict[int, str],
-    files: dict[Place, dict[str, int]],
+    path_by_entry: dict[int, str],
+    row_counts: dict[BucketId, dict[str, int]],
     findings: Findings,
-) -> Hashes:
+) -> HashesByBucket:
     """Return the hashes of each bucket of a dynamic-bucket table; report buckets with two indexes or none."""
-    hashes: Hashes = {}
-    listed: set[Place] = set()
+    hashes: HashesByBucket = {}
+    listed: set[BucketId] = set()
     for entry in index:
         bucket_id = entry.partition, entry.bucket
         if entry.index_type == HASH and bucket_id in listed:
             message = f"bucket {entry.bucket} has two hash indexes: which of them counts is chance"
             findings.add_problem(
-                "bucket has two hash indexes", message, path=at.get(id(entry)), field="_BUCKET", remedy=_NO_INDEX
+                "bucket has two hash indexes",
+                message,
+                path=path_by_entry.get(id(entry)),
+                field="_BUCKET",
+                remedy=_MISSING_INDEX_REMEDY,
             )
         if entry.index_type == HASH:
             listed.add(bucket_id)
     for entry in intact:
         if entry.index_type == HASH:
-            with findings.reading_file("hash index", at[id(entry)]):
+            with findings.reading_file("hash index", path_by_entry[id(entry)]):
                 hashes[entry.partition, entry.bucket] = dynamic_bucket.read_hash_index(ctx, entry)
     if has_hash_indexes(ctx):
-        for partition, bucket in sorted(files.keys() - listed):
+        for partition, bucket in sorted(row_counts.keys() - listed):
             named = partition_path(ctx, partition)
             message = f"bucket {bucket}{f' of {named}' if named else ''} has files and no hash index"
             findings.add_problem(
@@ -346,7 +361,7 @@ def _read_hash_indexes(
                 message,
                 path=ctx.paths.bucket_dir(named, bucket),
                 field="_INDEX_TYPE",
-                remedy=_NO_INDEX,
+                remedy=_MISSING_INDEX_REMEDY,
             )
     return hashes
 

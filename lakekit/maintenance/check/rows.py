@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lakekit.file_index.evaluator import IndexedFile
-    from lakekit.maintenance.check.files import Hashes
+    from lakekit.maintenance.check.files import HashesByBucket
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta, Stats
     from lakekit.model.manifest_entries import ManifestEntries
@@ -252,7 +252,7 @@ class FileCheckRequest(NamedTuple):
     entries: ManifestEntries
     path: str
     at: int
-    hashes: Hashes | None
+    hashes: HashesByBucket | None
 
 
 IsolatedCheck = Callable[[FileCheckRequest, Findings], bool]
@@ -264,7 +264,7 @@ def check_rows(
     entries: ManifestEntries,
     at: list[str],
     wanted: list[int],
-    hashes: Hashes | None,
+    hashes: HashesByBucket | None,
     findings: Findings,
     *,
     isolated_check: IsolatedCheck | None = None,
@@ -329,7 +329,7 @@ def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, findings: Find
     return bool(pages)
 
 
-def _check_file(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
+def _check_file(checked_file: FileUnderCheck, hashes: HashesByBucket | None) -> None:
     file, frame = checked_file.file, checked_file.rows
     if frame.height != file.row_count:
         what = "data file" if hashes is not None else "changelog file"
@@ -451,7 +451,7 @@ def _check_keys(checked_file: FileUnderCheck) -> None:
         checked_file.add_problem("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 
 
-def _check_hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
+def _check_hash_index(checked_file: FileUnderCheck, hashes: HashesByBucket) -> None:
     """Check that the hash index knows every key: one that it lacks goes to another bucket the next time."""
     indexed_hashes = hashes.get((checked_file.partition, checked_file.bucket))
     if indexed_hashes is None:

@@ -93,7 +93,7 @@ def _check_with_retries(ctx: TableContext, snapshot: Snapshot, *, deep: bool) ->
 
 def _check_newest(ctx: TableContext, snapshot: Snapshot, findings: Findings, *, deep: bool) -> None:
     contents = metadata.check_snapshot(ctx, snapshot, findings)
-    changelog = files.data_paths(ctx, contents.changelog_entries, findings)
+    changelog = files.resolve_data_paths(ctx, contents.changelog_entries, findings)
     if changelog is not None:
         intact_changelogs = files.check_files(ctx, contents.changelog_entries, changelog, "changelog file", findings)
         if deep:
@@ -106,7 +106,7 @@ def _check_newest(ctx: TableContext, snapshot: Snapshot, findings: Findings, *, 
                 findings,
                 isolated_check=child_process.check_in_child,
             )
-    at = files.data_paths(ctx, contents.live_entries, findings)
+    at = files.resolve_data_paths(ctx, contents.live_entries, findings)
     if at is None:
         return
     hashes = files.check_index_files(ctx, contents.live_entries, contents.index_entries, findings)

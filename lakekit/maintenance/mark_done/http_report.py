@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 _TIMEOUT_S = 60.0
-_MAX_ANSWER_BYTES = 1 << 20
+_MAX_RESPONSE_BYTES = 1 << 20
 """More of an answer is not read."""
 
 
@@ -40,7 +40,7 @@ def check(ctx: TableContext) -> None:
     _report_url(ctx)
 
 
-def mark(ctx: TableContext, directory: str) -> None:
+def mark(ctx: TableContext, partition_name: str) -> None:
     """Report one partition, such as `dt=2024-03-31`.
 
     Raises: `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
@@ -50,15 +50,18 @@ def mark(ctx: TableContext, directory: str) -> None:
         "params": ctx.options.partition_mark_done_action_http_params,
         "table": ctx.name,
         "path": ctx.root,
-        "partition": directory,
+        "partition": partition_name,
     }
     shown = f"{where.scheme}://{where.netloc}{where.path}"
-    outcome = f"{shown} was told that {directory} of {ctx.name} is complete"
+    outcome = f"{shown} was told that {partition_name} of {ctx.name} is complete"
     remedy = "The rows are committed; t.mark_partition_done() tells it again"
     try:
         status, answer = _post_report(where, json.dumps(report).encode())
     except (OSError, ValueError) as wrong:
-        msg = f"{shown} could not be told that {directory} of {ctx.name} is complete: {type(wrong).__name__}. {remedy}"
+        msg = (
+            f"{shown} could not be told that {partition_name} of {ctx.name} is complete: {type(wrong).__name__}. "
+            f"{remedy}"
+        )
         raise StorageFailed(msg, path=shown) from None
     if status != 200:
         raise StorageFailed(f"{outcome}, and answered {status}. {remedy}", path=shown)
@@ -96,15 +99,15 @@ def _report_url(ctx: TableContext) -> SplitResult:
     return address
 
 
-def _post_report(where: SplitResult, body: bytes) -> tuple[int, bytes]:
-    connection = (HTTPSConnection if where.scheme == "https" else HTTPConnection)(
-        str(where.hostname), where.port, timeout=_TIMEOUT_S
+def _post_report(url: SplitResult, body: bytes) -> tuple[int, bytes]:
+    connection = (HTTPSConnection if url.scheme == "https" else HTTPConnection)(
+        str(url.hostname), url.port, timeout=_TIMEOUT_S
     )
     with closing(connection):
         try:
-            target = f"{where.path or '/'}{f'?{where.query}' if where.query else ''}"
+            target = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
             connection.request("POST", target, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            return answer.status, answer.read(_MAX_ANSWER_BYTES)
+            return answer.status, answer.read(_MAX_RESPONSE_BYTES)
         except HTTPException as wrong:
             raise OSError(type(wrong).__name__) from None

@@ -28,7 +28,7 @@ def write_success_file(storage: Storage, path: str, now_ms: int) -> None:
     created = now_ms
     with suppress(FileMissing, Corrupt):
         created = json_codec.read_integer(CREATION_TIME, json_codec.loads(storage.read(path), path).get(CREATION_TIME))
-    storage.put(path, json_codec.print_object({CREATION_TIME: created, MODIFICATION_TIME: now_ms}))
+    storage.put(path, json_codec.format_object({CREATION_TIME: created, MODIFICATION_TIME: now_ms}))
 
 
 # ---- success file ------------------------------------------------------------
@@ -38,6 +38,6 @@ def check(ctx: TableContext) -> None:
     """Do nothing: the action has no options that could be wrong."""
 
 
-def mark(ctx: TableContext, directory: str) -> None:
-    """Write the file, or update the modification time in an existing one."""
-    write_success_file(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.runtime.now_ms())
+def mark(ctx: TableContext, partition_name: str) -> None:
+    """Write the file into the partition's directory, or update the modification time in an existing one."""
+    write_success_file(ctx.storage, f"{ctx.root}/{partition_name}/_SUCCESS", ctx.runtime.now_ms())

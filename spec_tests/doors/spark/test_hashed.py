@@ -77,7 +77,7 @@ def test_spark_tells_the_task_of_each_row(spark, tmp_path, name):
         cut = WriteParallelism(tasks=tasks, assigners=tasks)
         assert told(spark, table, rows, cut) == [
             number
-            for frame in row_conversion.batches(pa.Table.from_pydict(rows, types.arrow_schema(types.read_fields(table.schema.fields))), handle)
+            for frame in row_conversion.convert_batches(pa.Table.from_pydict(rows, types.arrow_schema(types.read_fields(table.schema.fields))), handle)
             for number in TaskRouter.of(handle, cut, replaces=False, batch=True).task_numbers(frame).tolist()
         ]
 
@@ -104,6 +104,6 @@ def test_a_row_that_comes_to_the_wrong_task_is_an_error_and_never_a_key_in_two_p
     table = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": "4"})
     writers = BucketWriters(table._context(), commit_user="me", shard=WriteShard(parallelism=WriteParallelism(tasks=2, assigners=2), task=1))
     with pytest.raises(Unsupported, match="belongs to another"):
-        writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table._context())))
+        writers.write(next(row_conversion.convert_batches(pl.DataFrame({"k": range(8)}), table._context())))
     writers.abort()
     assert not list(tmp_path.rglob("data-*"))
