@@ -260,23 +260,23 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
 
 
 def _merge_tasks(
-    tasks: Sequence[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int | None
+    tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None, n_rows: int | None
 ) -> Iterator[pl.DataFrame]:
     """Return the merged rows of some buckets that satisfy the predicate, in the order of the buckets."""
     pieces = (piece for task in tasks for piece in split_by_key_range(task))
     if n_rows is not None:
-        return _merge_first_rows(pieces, names, predicate, n_rows)
+        return _merge_first_rows(pieces, names, condition, n_rows)
     if (
         tasks[0].key_conditions
         and sum(map(estimate_decoded_bytes, tasks)) <= tasks[0].ctx.options.lakekit_merge_memory_bytes
     ):
         # a value out of range may belong to a row that does not win: then each bucket is read by itself
         with suppress(ValueOutOfRange):
-            sections = _read_versions(tasks, names, predicate)
+            sections = _read_versions(tasks, names, condition)
             return parallel.map_prefetch(
-                lambda task_section: _merge_section(*task_section, names, predicate), sections, parallel.core_count()
+                lambda task_section: _merge_section(*task_section, names, condition), sections, parallel.core_count()
             )
-    return parallel.map_prefetch(lambda piece: read_merged_rows(piece, names, predicate), pieces, parallel.core_count())
+    return parallel.map_prefetch(lambda piece: read_merged_rows(piece, names, condition), pieces, parallel.core_count())
 
 
 def read_merged_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
@@ -320,17 +320,17 @@ def _read_task_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | 
 
 
 def _merge_first_rows(
-    pieces: Iterable[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int
+    pieces: Iterable[MergeTask], names: Sequence[str], condition: pl.Expr | None, n_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield those of the first `n_rows` merged rows that satisfy the predicate.
 
     Polars limits before it filters, so that the condition may not drop rows early.
     """
-    used = names if predicate is None else list(dict.fromkeys((*names, *predicate.meta.root_names())))
+    used = names if condition is None else list(dict.fromkeys((*names, *condition.meta.root_names())))
     for piece in pieces:
         merged = read_merged_rows(piece, used, None).head(n_rows)
         n_rows -= merged.height
-        yield _filter_merged(merged, predicate).select(cols(names))
+        yield _filter_merged(merged, condition).select(cols(names))
         if n_rows == 0:
             return
 

@@ -143,8 +143,8 @@ class TargetRows:
 
     def plan(self, expr: pl.Expr | None = None) -> Plan:
         """Return the plan that reads the rows that satisfy a condition."""
-        condition = ScanFilter() if expr is None else self._scan_filter(expr)
-        plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), condition)
+        scan_filter = ScanFilter() if expr is None else self._scan_filter(expr)
+        plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), scan_filter)
         if self.part is not None:
             number, count = self.part
             names = plan.entries.take(plan.raw_indices).column("file_name").to_pylist()  # scalar: one a file
@@ -198,7 +198,7 @@ class TargetRows:
 
     def _scan_filter(self, expr: pl.Expr) -> ScanFilter:
         schema = self.ctx.schema
-        return polars_pushdown.condition_of(polars_pushdown.filters_of(expr, self.schema), schema)[0]
+        return polars_pushdown.build_scan_filter(polars_pushdown.filters_of(expr, self.schema), schema)[0]
 
     # ---- what a condition says without reading rows
 

@@ -275,7 +275,9 @@ class FormatTableScan:
         """Return the files as they are now; folders have no version, so each call lists them again."""
         # the limit is left to Polars
         return ResolvedSource(
-            runtime.new_id(), lambda condition, _: _scan_partitions(self.ctx, condition.on_partition), self.ctx.schema
+            runtime.new_id(),
+            lambda scan_filter, _: _scan_partitions(self.ctx, scan_filter.partition_conditions),
+            self.ctx.schema,
         )
 
 

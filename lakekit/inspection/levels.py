@@ -253,7 +253,7 @@ def planned_file_names(
     scan = table_scan.scan(context_of(table), at)
     scan_filter = planner.NO_FILTER
     if condition is not None:
-        scan_filter, _ = polars_pushdown.condition_of(
+        scan_filter, _ = polars_pushdown.build_scan_filter(
             polars_pushdown.filters_of(condition, scan.schema()), scan.ctx.schema
         )
     plans = scan.plans(scan_filter)

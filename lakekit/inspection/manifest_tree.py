@@ -69,7 +69,7 @@ class TreeFilter:
 
     def skip_reasons(self, manifests: Sequence[ManifestFileMeta]) -> list[str]:
         """Return for each manifest the columns whose bounds skip it, "" where it is opened."""
-        scan_filter, _ = polars_pushdown.condition_of(self.filters, self.scan.ctx.schema)
+        scan_filter, _ = polars_pushdown.build_scan_filter(self.filters, self.scan.ctx.schema)
         reasons: list[set[str]] = [set() for _ in manifests]
         for part in conjuncts(scan_filter.predicate):
             used = set(iter_columns(part))
@@ -111,8 +111,8 @@ class TreeFilter:
 
 def _plan_files(scan: TableScan, filters: Sequence[FilterExpr]) -> Files:
     """Return the files of the scan's own branch that are read under some conjuncts."""
-    condition_, _ = polars_pushdown.condition_of(filters, scan.ctx.schema)
-    plans = [plan for plan in scan.plans(condition_) if plan.ctx.branch == scan.ctx.branch]
+    scan_filter, _ = polars_pushdown.build_scan_filter(filters, scan.ctx.schema)
+    plans = [plan for plan in scan.plans(scan_filter) if plan.ctx.branch == scan.ctx.branch]
     return {key for plan in plans for key in _file_keys(plan.entries.take(plan.selected_indices))}
 
 

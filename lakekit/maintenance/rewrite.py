@@ -85,7 +85,7 @@ def merged_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | N
     scan_filter = ScanFilter()
     if where is not None:
         filters = polars_pushdown.filters_of(where, polars_schema(schema.fields))
-        scan_filter = polars_pushdown.condition_of(filters, schema)[0]
+        scan_filter = polars_pushdown.build_scan_filter(filters, schema)[0]
     frame = lazy_frames.scan_merged([planner.plan_read(ctx, Position(snapshot=snapshot), scan_filter)], schema.fields)
     return frame if where is None else polars_pushdown.filter_rows(frame, where, polars_schema(schema.fields))
 

@@ -175,10 +175,10 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     """
     check_aggregate_temporals(aggregates, scan.schema(), scan.ctx.name)
     filters, is_whole = ([], True) if where is None else polars_pushdown.all_filters_of(where, scan.schema())
-    condition, decided = (
-        (NO_FILTER, list[int]()) if where is None else polars_pushdown.condition_of(filters, scan.ctx.schema)
+    scan_filter, decided = (
+        (NO_FILTER, list[int]()) if where is None else polars_pushdown.build_scan_filter(filters, scan.ctx.schema)
     )
-    plans = scan.plans(condition)
+    plans = scan.plans(scan_filter)
     schema, understood = _parse_aggregates(scan, aggregates)
     predicates = [
         parse_exact(filter_to_pyarrow_text(filter_expr)) for at, filter_expr in enumerate(filters) if at not in decided

@@ -116,7 +116,7 @@ def _read_statistics(plan: Plan) -> Statistics | None:
 def _estimate_rows(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> int:
     """Return how many rows of the table satisfy the condition; at least 1, unless statistics say none."""
     selectivity = _estimate_selectivity(
-        plan.condition.predicate, _column_statistics(plan, table_stats, column_stats).get
+        plan.scan_filter.predicate, _column_statistics(plan, table_stats, column_stats).get
     )
     rows = (max(0, table_stats.merged_record_count or 0) + _count_rows_since(plan, table_stats)) * selectivity
     return max(1, round(rows)) if rows > 0 else 0
@@ -358,8 +358,8 @@ def explain_scan(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.
     if aggregates:
         plans: Sequence[Plan] = aggregate_pushdown.answer_from_indexes(scan, aggregates, expr).plans
         return _build_explain(scan, plans, [_index_row_step(plan) for plan in plans], condition_text)
-    condition = NO_FILTER if expr is None else polars_pushdown.condition_of(filters, scan.ctx.schema)[0]
-    plans = scan.plans(condition)
+    scan_filter = NO_FILTER if expr is None else polars_pushdown.build_scan_filter(filters, scan.ctx.schema)[0]
+    plans = scan.plans(scan_filter)
     rows = [_index_row_step(plan) for plan in plans]
     return _add_expected_rows(_build_explain(scan, plans, rows, condition_text), plans, rows, scan)
 

@@ -78,14 +78,14 @@ class IncrementalScan:
         start, end = self._resolve_range()
         return ResolvedSource(f"{start}-{end}@{ctx.schema.time_millis}", self._frame, ctx.schema)
 
-    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
+    def _frame(self, scan_filter: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
         with add_manifest_path(self.ctx, lambda: snapshots.read_snapshot(self.ctx, self._resolve_range()[1])):
-            plans = self.plans(condition)
+            plans = self.plans(scan_filter)
             if not plans:
                 return pl.LazyFrame(schema=self.schema())
             return lazy_frames.select_changes(self._scan_plans(plans), self.kind_column, self.fields, self._system)
 
-    def plans(self, condition: ScanFilter) -> tuple[Plan, ...]:
+    def plans(self, scan_filter: ScanFilter) -> tuple[Plan, ...]:
         """Return the plans of a condition; none if nothing changed.
 
         In general they read changed files unmerged, those of a fallback branch last. For "diff" they are the plans of
@@ -95,13 +95,13 @@ class IncrementalScan:
         if start == end:
             return ()
         if self.mode == "diff":
-            return self._plan_states(condition)
+            return self._plan_states(scan_filter)
         entries, newest = self._read_added_entries(start, end)
         # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
-        own = planner.plan_change(self.ctx, newest, entries, condition, hides_level_zero=not self.newest_only)
-        return (own, *self._fallback_plan(start, end, entries, condition))
+        own = planner.plan_change(self.ctx, newest, entries, scan_filter, hides_level_zero=not self.newest_only)
+        return (own, *self._fallback_plan(start, end, entries, scan_filter))
 
-    def _fallback_plan(self, start: int, end: int, own: ManifestEntries, condition: ScanFilter) -> tuple[Plan, ...]:
+    def _fallback_plan(self, start: int, end: int, own: ManifestEntries, scan_filter: ScanFilter) -> tuple[Plan, ...]:
         """Return the plan of the fallback branch's changes in partitions that this branch did not change.
 
         Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag
@@ -123,7 +123,7 @@ class IncrementalScan:
         entries, newest = theirs._read_added_entries(first, last)  # noqa: SLF001 - of the same class
         taken = own.column("partition").unique()
         entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
-        return (planner.plan_change(theirs.ctx, newest, entries, condition, hides_level_zero=True),)
+        return (planner.plan_change(theirs.ctx, newest, entries, scan_filter, hides_level_zero=True),)
 
     def _scan_plans(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":
@@ -204,14 +204,14 @@ class IncrementalScan:
                 parts.append(read.filter(read.integers("kind") == ADD))
         return (concat_entries(parts) if parts else empty_entries()), newest
 
-    def _plan_states(self, condition: ScanFilter) -> tuple[Plan, ...]:
+    def _plan_states(self, scan_filter: ScanFilter) -> tuple[Plan, ...]:
         """Return the plans of both states, over the files that only one of them has.
 
         Append tables, which have no keys, have only the plan of the newer files.
         """
         before, after = (self._resolve_state(end) for end in (self.since, self.until))
         self._check_same_buckets(before, after)
-        old, new = planner.plan_difference(self.ctx, before, after, condition)
+        old, new = planner.plan_difference(self.ctx, before, after, scan_filter)
         return (old, new) if self.ctx.schema.primary_keys else (new,)
 
     def _check_same_buckets(self, before: time_travel.Position, after: time_travel.Position) -> None:

@@ -214,7 +214,7 @@ def merge_tasks(
             paths=tuple(paths[end - len(bucket.files) : end]),
             spec=plan.spec,
             is_in_sequence=bucket.is_in_sequence,
-            key_conditions=plan.condition.on_key,
+            key_conditions=plan.scan_filter.key_conditions,
             deletions=vectors,
             keeps_deletes=keeps_deletes,
             snapshot_id=None if plan.snapshot is None else plan.snapshot.id,

@@ -74,7 +74,7 @@ class Plan:
     raw_indices: NDArray[np.int64]
     merged_buckets: tuple[MergedBucket, ...] = ()
     spec: MergeSpec | None = None
-    condition: ScanFilter = NO_FILTER
+    scan_filter: ScanFilter = NO_FILTER
     matching_positions: Mapping[str, BitMap] = field(default_factory=dict)
     vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
@@ -131,7 +131,7 @@ class PruningFunnel:
 def plan_read(
     ctx: TableContext,
     position: Position,
-    condition: ScanFilter = NO_FILTER,
+    scan_filter: ScanFilter = NO_FILTER,
     *,
     limit: int | None = None,
     without: frozenset[bytes] = frozenset(),
@@ -160,10 +160,10 @@ def plan_read(
             spec=rule,
         )
     listed = manifest_reader.manifest_files(ctx, snapshot)
-    manifests = _keep_manifests(ctx, listed, condition)
+    manifests = _keep_manifests(ctx, listed, scan_filter)
     keep = (
-        _memoize_partition_filter(partial(_mask_partition_condition, ctx, condition))
-        if condition.on_partition
+        _memoize_partition_filter(partial(_mask_partition_condition, ctx, scan_filter))
+        if scan_filter.partition_conditions
         else None
     )
     funnel = PruningFunnel(manifest_reader.read_live_entries(ctx, manifests, keep_partitions=keep))
@@ -173,7 +173,7 @@ def plan_read(
     if keep is not None:
         # some of the kept entries delete what others added
         funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))
-        condition = replace(condition, on_partition=())
+        scan_filter = replace(scan_filter, partition_conditions=())
     funnel.apply_step(
         "not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero)
     )
@@ -186,7 +186,7 @@ def plan_read(
         funnel.apply_step("partitions of the other branch", ~_mask_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
         funnel.apply_step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
-    plan = plan_entries(ctx, snapshot, funnel, rule, condition, limit)
+    plan = plan_entries(ctx, snapshot, funnel, rule, scan_filter, limit)
     return replace(plan, files_total=_file_count(listed), all_entries=every)
 
 
@@ -195,7 +195,7 @@ def plan_entries(
     snapshot: Snapshot,
     funnel: PruningFunnel,
     spec: MergeSpec | None,
-    condition: ScanFilter,
+    scan_filter: ScanFilter,
     limit: int | None = None,
 ) -> Plan:
     """Return the plan over given live entries: pruning, sections, file indexes."""
@@ -203,11 +203,11 @@ def plan_entries(
     vectors = {
         r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()
     }
-    _prune_partitions_and_buckets(ctx, funnel, index, condition)
+    _prune_partitions_and_buckets(ctx, funnel, index, scan_filter)
     if spec is not None:
-        _prune_keys(ctx, funnel, spec, condition)
+        _prune_keys(ctx, funnel, spec, scan_filter)
         funnel.groups = sections.group_sections(ctx, funnel.entries)
-    hits = _prune_values(ctx, funnel, spec, condition)
+    hits = _prune_values(ctx, funnel, spec, scan_filter)
     groups = funnel.groups
     raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.section_numbers < 0)
     if limit is not None and spec is None and not vectors:
@@ -219,26 +219,26 @@ def plan_entries(
         raw_indices=raw,
         merged_buckets=() if groups is None else sections.group_merged_buckets(funnel.entries, groups),
         spec=spec,
-        condition=condition,
+        scan_filter=scan_filter,
         matching_positions=hits,
         vectors=vectors,
         steps=tuple(funnel.steps),
     )
 
 
-def plan_raw_files(ctx: TableContext, position: Position, condition: ScanFilter) -> Plan:
+def plan_raw_files(ctx: TableContext, position: Position, scan_filter: ScanFilter) -> Plan:
     """Return the plan of every file of a position, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
         return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.empty_entries(), raw_indices=np.zeros(0, np.int64))
     funnel = PruningFunnel(load_live_entries(ctx, position.snapshot))
-    return _plan_unmerged(ctx, position.snapshot, funnel, merge_spec_of(ctx), condition)
+    return _plan_unmerged(ctx, position.snapshot, funnel, merge_spec_of(ctx), scan_filter)
 
 
 def plan_change(
     ctx: TableContext,
     snapshot: Snapshot,
     entries: ManifestEntries,
-    condition: ScanFilter,
+    scan_filter: ScanFilter,
     *,
     hides_level_zero: bool,
     hides_postponed: bool = True,
@@ -255,10 +255,10 @@ def plan_change(
         "not visible before compaction",
         _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed),
     )
-    return _plan_unmerged(ctx, snapshot, funnel, merge_spec_of(ctx), condition)
+    return _plan_unmerged(ctx, snapshot, funnel, merge_spec_of(ctx), scan_filter)
 
 
-def plan_difference(ctx: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
+def plan_difference(ctx: TableContext, before: Position, after: Position, scan_filter: ScanFilter) -> tuple[Plan, Plan]:
     """Return the plans of the files that only one of two states has, each to be merged by itself (ENGINE 6.3, diff).
 
     A file that compaction moved to another level counts as two: both states have its rows, and versions of the same
@@ -276,9 +276,9 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
         for side in sides
     ]
     rule = merge_spec_of(ctx)
-    on_key = ScanFilter(
-        _select_conjuncts(condition.predicate, {*ctx.schema.partition_keys, *ctx.schema.trimmed_primary_keys}),
-        condition.on_partition,
+    key_filter = ScanFilter(
+        _select_conjuncts(scan_filter.predicate, {*ctx.schema.partition_keys, *ctx.schema.trimmed_primary_keys}),
+        scan_filter.partition_conditions,
     )
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
@@ -286,7 +286,7 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
             plans.append(Plan(ctx=ctx, snapshot=None, entries=side, raw_indices=np.zeros(0, np.int64), spec=rule))
         else:
             funnel = PruningFunnel(side.filter(~np.asarray(pc.is_in(mine, other))))
-            plans.append(plan_entries(ctx, state.snapshot, funnel, rule, on_key))
+            plans.append(plan_entries(ctx, state.snapshot, funnel, rule, key_filter))
     return plans[0], plans[1]
 
 
@@ -313,12 +313,12 @@ def list_partitions(ctx: TableContext, position: Position, *, levels: range | No
 
 
 def _plan_unmerged(
-    ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, spec: MergeSpec | None, condition: ScanFilter
+    ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, spec: MergeSpec | None, scan_filter: ScanFilter
 ) -> Plan:
     funnel.apply_step("scan.bucket", _mask_scan_bucket(ctx, funnel.entries))
-    _prune_partitions_and_buckets(ctx, funnel, [], condition)
+    _prune_partitions_and_buckets(ctx, funnel, [], scan_filter)
     if spec is not None:
-        _prune_keys(ctx, funnel, spec, condition)
+        _prune_keys(ctx, funnel, spec, scan_filter)
     raw = np.arange(len(funnel.entries))
     return Plan(
         ctx=ctx,
@@ -326,7 +326,7 @@ def _plan_unmerged(
         entries=funnel.entries,
         raw_indices=raw,
         spec=spec,
-        condition=condition,
+        scan_filter=scan_filter,
         steps=tuple(funnel.steps),
     )
 
@@ -408,13 +408,13 @@ def _mask_created_since(entries: ManifestEntries, time_ms: int) -> Mask:
 
 
 def _keep_manifests(
-    ctx: TableContext, manifests: list[ManifestFileMeta], condition: ScanFilter
+    ctx: TableContext, manifests: list[ManifestFileMeta], scan_filter: ScanFilter
 ) -> list[ManifestFileMeta]:
     """Return the manifests whose partition ranges may satisfy the condition."""
-    wanted = _select_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
-    if wanted == TRUE:
+    predicate = _select_conjuncts(scan_filter.predicate, set(ctx.schema.partition_keys))
+    if predicate == TRUE:
         return manifests
-    mask = pruning.keep_manifests(ctx, manifests, wanted)
+    mask = pruning.keep_manifests(ctx, manifests, predicate)
     return [m for m, keep in zip(manifests, mask, strict=True) if keep]
 
 
@@ -428,12 +428,14 @@ def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
     )
 
 
-def _mask_partition_condition(ctx: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
+def _mask_partition_condition(ctx: TableContext, scan_filter: ScanFilter, rows: pa.BinaryArray) -> Mask:
     """Return which serialized partitions satisfy the conditions on partition columns; each is tested once."""
     encoded = rows.dictionary_encode()
     frame = partition_frame(ctx, encoded.dictionary)
     matches: Mask = (
-        frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+        frame.select(pl.all_horizontal(e.fill_null(False) for e in scan_filter.partition_conditions))
+        .to_series()
+        .to_numpy()
     )
     return matches[encoded.indices.to_numpy()]
 
@@ -460,17 +462,17 @@ def _file_count(manifests: list[ManifestFileMeta]) -> int:
 
 
 def _prune_partitions_and_buckets(
-    ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter
+    ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], scan_filter: ScanFilter
 ) -> None:
     """Prune by partition, exactly, and by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
-    if condition.on_partition:
-        funnel.apply_step("partition", _mask_partition_condition(ctx, condition, funnel.entries.column("partition")))
-    funnel.apply_step("bucket", pruning.mask_buckets(ctx, funnel.entries, condition.predicate))
+    if scan_filter.partition_conditions:
+        funnel.apply_step("partition", _mask_partition_condition(ctx, scan_filter, funnel.entries.column("partition")))
+    funnel.apply_step("bucket", pruning.mask_buckets(ctx, funnel.entries, scan_filter.predicate))
     hashed = [entry for entry in index if entry.index_type == "HASH"]
     if hashed and ctx.options.bucket == -1:
-        funnel.apply_step("hash index", pruning.mask_hash_indexes(ctx, funnel.entries, condition.predicate, hashed))
+        funnel.apply_step("hash index", pruning.mask_hash_indexes(ctx, funnel.entries, scan_filter.predicate, hashed))
 
 
 # ---- keys and values -------------------------------------------------------------------------------------------------
@@ -490,39 +492,39 @@ def _format_columns(predicate: Predicate) -> str:
     return ", ".join(sorted(set(iter_columns(predicate))))
 
 
-def _prune_keys(ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec, condition: ScanFilter) -> None:
+def _prune_keys(ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec, scan_filter: ScanFilter) -> None:
     """Prune by key range: all versions of a key have the same key, so that any file may be dropped."""
-    on_key = _select_conjuncts(condition.predicate, set(spec.key_columns))
-    if on_key != TRUE and len(funnel.entries):
+    key_predicate = _select_conjuncts(scan_filter.predicate, set(spec.key_columns))
+    if key_predicate != TRUE and len(funnel.entries):
         funnel.apply_step(
-            f"keys {_format_columns(on_key)}", pruning.may_match_files(ctx, funnel.entries, on_key, "key")
+            f"keys {_format_columns(key_predicate)}", pruning.may_match_files(ctx, funnel.entries, key_predicate, "key")
         )
 
 
 def _prune_values(
-    ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec | None, condition: ScanFilter
+    ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec | None, scan_filter: ScanFilter
 ) -> Mapping[str, BitMap]:
     """Prune by value statistics and file indexes, where no other version of a key could reappear.
 
     Return the row positions that the indexes select in the remaining files, by file name.
     """
-    if condition.predicate == TRUE or not len(funnel.entries):
+    if scan_filter.predicate == TRUE or not len(funnel.entries):
         return {}
     decided = set(ctx.schema.partition_keys) | (set(spec.key_columns) if spec is not None else set())
-    on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
+    value_predicate, entries = _drop_conjuncts(scan_filter.predicate, decided), funnel.entries
     masks: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.section_numbers < 0
-    if on_value != TRUE:
+    if value_predicate != TRUE:
         fit = pruning.may_match_files(
-            ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value"
+            ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, value_predicate), "value"
         )
         if spec is not None and funnel.groups is not None:
             fit = _widen_to_sections(fit, funnel.groups.section_numbers, chooses=spec.engine in ROW_SELECTING_ENGINES)
-        masks.append((f"values {_format_columns(on_value)}", fit))
+        masks.append((f"values {_format_columns(value_predicate)}", fit))
         alone = fit if alone is None else fit & alone
     indices = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
     result = file_index_pruning.evaluate_file_indexes(
-        ctx, entries, indices, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
+        ctx, entries, indices, _drop_conjuncts(scan_filter.predicate, set(ctx.schema.partition_keys))
     )
     if result.prunes_anything:
         may_match = np.ones(len(entries), bool)

@@ -67,13 +67,13 @@ _MAX_TEXT = 1 << 20
 class ScanFilter:
     """A filter as planning uses it.
 
-    `predicate` is a necessary condition; `on_partition` and `on_key` are the conjuncts that use partition columns, or
-    key columns, alone.
+    `predicate` is a necessary condition; `partition_conditions` and `key_conditions` are the conjuncts that use
+    partition columns, or key columns, alone.
     """
 
     predicate: Predicate = TRUE
-    on_partition: tuple[pl.Expr, ...] = ()
-    on_key: tuple[pl.Expr, ...] = ()
+    partition_conditions: tuple[pl.Expr, ...] = ()
+    key_conditions: tuple[pl.Expr, ...] = ()
 
 
 class _UnknownExpression(Exception):
@@ -306,7 +306,7 @@ class PaimonScan(LazyFrameResolver):
         runtime.refuse_fork()
         _refuse_numbers(filters, self.schema())
         version, frame, schema = self.source.resolve()
-        condition, decided = condition_of(filters, schema)
+        scan_filter, decided = build_scan_filter(filters, schema)
         hidden = [
             at
             for at, filter_expr in enumerate(filters)
@@ -323,7 +323,7 @@ class PaimonScan(LazyFrameResolver):
             )
         if self.is_shared:
             key = f"{version}#{next(self.times)}"
-            return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(
+            return _apply_filters(frame(scan_filter, limit), above, self.schema()), ResolvedLazyFrameProps(
                 version_key=key, applied_filters=applied
             )
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
@@ -332,7 +332,7 @@ class PaimonScan(LazyFrameResolver):
         question = (version, _text(filters, used), limit)
         planned = self.plans.get(question)
         if planned is None:
-            planned = _apply_filters(frame(condition, limit), above, self.schema())
+            planned = _apply_filters(frame(scan_filter, limit), above, self.schema())
             if len(self.plans) >= _MAX_CACHED_PLANS:
                 self.plans.clear()
             self.plans[question] = planned  # not read again: another thread may clear them
@@ -472,9 +472,9 @@ def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[p
     )
 
 
-def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[ScanFilter, list[int]]:
+def build_scan_filter(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[ScanFilter, list[int]]:
     """Return the filter of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
-    on_partition, on_key, decided, predicates = [], [], [], []
+    partition_conditions, key_conditions, decided, predicates = [], [], [], []
     partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
     for at, filter_expr in enumerate(filters):
         text = filter_to_pyarrow_text(filter_expr)
@@ -484,12 +484,12 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Sc
             and used <= partition_keys
             and (text is not None or _is_decided_by_partition(filter_expr.expr, schema.fields_of(used)))
         ):
-            on_partition.append(filter_expr.expr)
+            partition_conditions.append(filter_expr.expr)
             decided.append(at)
         elif used and used <= keys and text is not None:
-            on_key.append(row_groups.block_pruning_unless_plain(filter_expr.expr))
+            key_conditions.append(row_groups.block_pruning_unless_plain(filter_expr.expr))
         predicates.append(predicate_of(text))
-    return ScanFilter(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
+    return ScanFilter(conjunction(predicates), tuple(partition_conditions), tuple(key_conditions)), decided
 
 
 def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:

@@ -130,20 +130,20 @@ class TableStream:
         """Return the snapshot as the version; it never changes."""
         return polars_pushdown.ResolvedSource(str(self.snapshot.id), self._frame, self.ctx.schema)
 
-    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
+    def _frame(self, scan_filter: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
         with add_manifest_path(self.ctx, lambda: self.snapshot):
-            return self._rows(condition)
+            return self._rows(scan_filter)
 
     @abstractmethod
-    def _rows(self, condition: ScanFilter) -> pl.LazyFrame: ...
+    def _rows(self, scan_filter: ScanFilter) -> pl.LazyFrame: ...
 
     def _plan_unmerged(
-        self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None
+        self, entries: ManifestEntries, scan_filter: ScanFilter, *, created_since_ms: int | None = None
     ) -> Plan:
         """Return the plan of files to read unmerged; nothing is hidden."""
         visibility = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
         return planner.plan_change(
-            self.ctx, self.snapshot, entries, condition, created_since_ms=created_since_ms, **visibility
+            self.ctx, self.snapshot, entries, scan_filter, created_since_ms=created_since_ms, **visibility
         )
 
     @property
@@ -162,27 +162,27 @@ class SnapshotState(TableStream):
 
     position: Position
 
-    def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
-        merged, lying = self.plans(condition)
+    def _rows(self, scan_filter: ScanFilter) -> pl.LazyFrame:
+        merged, lying = self.plans(scan_filter)
         rows = lazy_frames.scan_merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(KIND))
         if lying is not None:
             rows = pl.concat([rows, lazy_frames.scan_raw_rows(lying, self.fields)])
         return lazy_frames.kinds_first(rows, ROW_KIND, self.fields)
 
-    def plans(self, condition: ScanFilter) -> tuple[Plan, Plan | None]:
+    def plans(self, scan_filter: ScanFilter) -> tuple[Plan, Plan | None]:
         """Return the plan of the merged rows, and that of postponed rows, which are read unmerged.
 
         The second is None if there are none to return.
         """
         levels, last = _initial_levels(self.ctx)
         merged = planner.plan_read(
-            self.ctx, self.position, condition, levels=levels, last_level=last, hides_level_zero=False
+            self.ctx, self.position, scan_filter, levels=levels, last_level=last, hides_level_zero=False
         )
         if self.ctx.options.bucket != POSTPONE_BUCKET or self._hides_postponed:
             return merged, None
         entries = planner.load_live_entries(self.ctx, self.snapshot)
         postponed = entries.filter(entries.integers("bucket") == POSTPONE_BUCKET)
-        return merged, self._plan_unmerged(postponed, condition, created_since_ms=self.position.created_since_ms)
+        return merged, self._plan_unmerged(postponed, scan_filter, created_since_ms=self.position.created_since_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,8 +198,8 @@ class StreamBatch(TableStream):
         listed = manifest_reader.manifest_files(self.ctx, self.snapshot, "changelog" if self.is_changelog else "delta")
         return manifest_reader.read_entries(self.ctx, listed)
 
-    def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
-        lying = self.plan(condition)
+    def _rows(self, scan_filter: ScanFilter) -> pl.LazyFrame:
+        lying = self.plan(scan_filter)
         if lying is not None:
             rows = lazy_frames.scan_raw_rows(lying, self.fields)
         else:
@@ -207,24 +207,24 @@ class StreamBatch(TableStream):
             before = snapshots.find(self.ctx, self.snapshot.id - 1) or self.snapshot
             rows = pl.concat(
                 [
-                    _invert_kinds(self._merged(kinds == DELETE, before, condition)),
-                    self._merged(kinds == ADD, self.snapshot, condition),
+                    _invert_kinds(self._merged(kinds == DELETE, before, scan_filter)),
+                    self._merged(kinds == ADD, self.snapshot, scan_filter),
                 ]
             )
         return lazy_frames.kinds_first(
             lazy_frames.deletes_first(rows, self.ctx.schema, self.fields), ROW_KIND, self.fields
         )
 
-    def plan(self, condition: ScanFilter) -> Plan | None:
+    def plan(self, scan_filter: ScanFilter) -> Plan | None:
         """Return the plan to read the rows unmerged.
 
         None for an overwrite of a key table, whose old and new rows are merged first.
         """
         if self.is_overwrite and self.ctx.schema.primary_keys:
             return None
-        return self._plan_unmerged(self.entries.filter(self.entries.integers("kind") == ADD), condition)
+        return self._plan_unmerged(self.entries.filter(self.entries.integers("kind") == ADD), scan_filter)
 
-    def _merged(self, mask: NDArray[np.bool_], snapshot: Snapshot, condition: ScanFilter) -> pl.LazyFrame:
+    def _merged(self, mask: NDArray[np.bool_], snapshot: Snapshot, scan_filter: ScanFilter) -> pl.LazyFrame:
         """Return the merged rows of the files in the mask, with `_VALUE_KIND`.
 
         Postponed ones are among them if the stream returns them at all.
@@ -238,7 +238,7 @@ class StreamBatch(TableStream):
             snapshot,
             planner.PruningFunnel(self.entries.filter(mask)),
             planner.merge_spec_of(self.ctx),
-            condition,
+            scan_filter,
         )
         return lazy_frames.scan_merged([plan], self.fields, system=lazy_frames.KINDS)
 

@@ -126,44 +126,44 @@ class TableScan:
         version = f"{number}{other}/{schema_id}@{self.ctx.schema.time_millis}"
         return ResolvedSource(version, partial(self._frame, position, schema_id), self.ctx.schema)
 
-    def _frame(self, position: Position, schema_id: int, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
+    def _frame(self, position: Position, schema_id: int, scan_filter: ScanFilter, limit: int | None) -> pl.LazyFrame:
         ctx = self._context_at(position, schema_id)
         with add_manifest_path(ctx, lambda: position.snapshot):
-            return self._frame_of(ctx, position, condition, limit)
+            return self._frame_of(ctx, position, scan_filter, limit)
 
     def _frame_of(
-        self, ctx: TableContext, position: Position, condition: ScanFilter, limit: int | None
+        self, ctx: TableContext, position: Position, scan_filter: ScanFilter, limit: int | None
     ) -> pl.LazyFrame:
         if self.raw:
-            return lazy_frames.scan_stored_versions(planner.plan_raw_files(ctx, position, condition), self.fields)
-        plans = self._plans(ctx, position, condition, limit)
+            return lazy_frames.scan_stored_versions(planner.plan_raw_files(ctx, position, scan_filter), self.fields)
+        plans = self._plans(ctx, position, scan_filter, limit)
         if self.kind_column is None:
             return lazy_frames.scan_merged(plans, self.fields)
         system = lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KINDS
         frame = lazy_frames.scan_merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
         return lazy_frames.kinds_first(frame, self.kind_column, self.fields, system)
 
-    def plans(self, condition: ScanFilter) -> list[Plan]:
+    def plans(self, scan_filter: ScanFilter) -> list[Plan]:
         """Return the plans of a condition, for `explain`: one for each branch, in the order of their rows."""
         position = time_travel.resolve_position(self.ctx, self.at)
         ctx = self._context_at(position, self._schema_id(position))
         with add_manifest_path(ctx, lambda: position.snapshot):
-            return self._plans(ctx, position, condition, None)
+            return self._plans(ctx, position, scan_filter, None)
 
-    def _plans(self, ctx: TableContext, position: Position, condition: ScanFilter, limit: int | None) -> list[Plan]:
+    def _plans(self, ctx: TableContext, position: Position, scan_filter: ScanFilter, limit: int | None) -> list[Plan]:
         """Return the plan, and that of the fallback branch for the partitions that this branch does not have.
 
         With a primary branch it is the other way round.
         """
         fallback = fallback_position(ctx, position, self.at)
         if fallback is None:
-            return [planner.plan_read(ctx, position, condition, limit=limit, levels=self.levels)]
+            return [planner.plan_read(ctx, position, scan_filter, limit=limit, levels=self.levels)]
         sides = [(ctx, position), fallback]
         first, second = reversed(sides) if ctx.is_fallback_primary else sides
         taken = planner.list_partitions(*first, levels=self.levels)
         return [
-            planner.plan_read(*first, condition, limit=limit, levels=self.levels),
-            planner.plan_read(*second, condition, without=taken, levels=self.levels),
+            planner.plan_read(*first, scan_filter, limit=limit, levels=self.levels),
+            planner.plan_read(*second, scan_filter, without=taken, levels=self.levels),
         ]
 
     def _schema_id(self, position: Position) -> int:

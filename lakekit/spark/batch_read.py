@@ -79,7 +79,7 @@ class RowFilter:
     """
 
     where: pl.Expr | None = None
-    condition: ScanFilter = NO_FILTER
+    scan_filter: ScanFilter = NO_FILTER
     predicates: tuple[Predicate | None, ...] = ()
 
 
@@ -142,11 +142,11 @@ def parse_filter(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
         )
         raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
     filters, is_complete = polars_pushdown.all_filters_of(expr, schema)
-    condition, decided = polars_pushdown.condition_of(filters, ctx.schema)
+    scan_filter, decided = polars_pushdown.build_scan_filter(filters, ctx.schema)
     predicates = [
         parse_exact(filter_to_pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided
     ]
-    return RowFilter(where=expr, condition=condition, predicates=tuple(predicates) if is_complete else (None,))
+    return RowFilter(where=expr, scan_filter=scan_filter, predicates=tuple(predicates) if is_complete else (None,))
 
 
 def columns_to_read(ctx: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
@@ -220,12 +220,12 @@ def plan_state_jobs(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> I
         fields=columns_to_read(scan.ctx, out, rows),
         output_fields=with_kind(scan.kind_column, out, numbered=scan.with_sequence_number),
         where=rows.where,
-        on_key=rows.condition.on_key,
+        key_conditions=rows.scan_filter.key_conditions,
         kind_column=scan.kind_column,
         numbered=scan.with_sequence_number,
         keeps_deletes=scan.keeps_deletes,
     )
-    for plan in scan.plans(rows.condition):
+    for plan in scan.plans(rows.scan_filter):
         yield plan, replace(what, ctx=plan.ctx)
 
 
@@ -264,7 +264,7 @@ def read_changes(
     """Return the rows of changes, with their kinds where the source has them."""
     rows = parse_filter(source.ctx, where)
     out = select_columns(source.fields, columns, source.ctx.name)
-    plans = source.plans(rows.condition)
+    plans = source.plans(rows.scan_filter)
     works = plan_change_jobs(source, plans, out, rows, session.slots(spark))
     frames = [frame for what, tasks, parts in works for frame in run_read_tasks(spark, tasks, what, parts)]
     return union_frames(spark, frames, with_kind(source.kind_column, out, numbered=source.with_sequence_number))

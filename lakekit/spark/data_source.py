@@ -261,7 +261,7 @@ class BatchReader(DataSourceReader):
         rows = batch_read.parse_filter(source.ctx, where)
         out = select_columns(source.fields, schema, source.ctx.name, source.kind_column)
         for what, planned, _ in batch_read.plan_change_jobs(
-            source, source.plans(rows.condition), out, rows, session.DEFAULT_SLOTS
+            source, source.plans(rows.scan_filter), out, rows, session.DEFAULT_SLOTS
         ):
             self.tasks += [(len(self.jobs), task) for task in planned]
             self.jobs.append(what)

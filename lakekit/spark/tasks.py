@@ -160,8 +160,8 @@ class ReadJob:
 
     They read the columns `fields` of the table and return `output_fields`, with the kind of each row before them where
     `kind_column` names one. `mode`: "state", the rows of a table; "written", rows of files as stored; "difference" of
-    two states. `where` is applied to every row; `on_key` are its conjuncts on key columns, which merges apply early.
-    `keeps_deletes`: rows whose newest version is a delete stay.
+    two states. `where` is applied to every row; `key_conditions` are its conjuncts on key columns, which merges
+    apply early. `keeps_deletes`: rows whose newest version is a delete stay.
     """
 
     ctx: TableContext
@@ -169,7 +169,7 @@ class ReadJob:
     output_fields: tuple[Field, ...]
     mode: Literal["state", "written", "difference"] = "state"
     where: pl.Expr | None = None
-    on_key: tuple[pl.Expr, ...] = ()
+    key_conditions: tuple[pl.Expr, ...] = ()
     kind_column: str | None = None
     numbered: bool = False
     keeps_deletes: bool = False
@@ -294,7 +294,7 @@ def _rebuild_plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
         raw_indices=np.array(raw, np.int64),
         merged_buckets=tuple(merged),
         spec=merge_spec_of(job.ctx),
-        condition=ScanFilter(on_key=job.on_key),
+        scan_filter=ScanFilter(key_conditions=job.key_conditions),
         vectors={
             name: entry for piece in pieces for name, entry in _deletion_vector_entries(job.ctx, piece.split).items()
         },

@@ -67,7 +67,7 @@ def awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) -> set[str]:
     """The files that the planner reads under a condition."""
     made = table_scan.scan(table._context(), at)
-    asked, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(condition, made.schema()), made.ctx.schema)
+    asked, _ = polars_pushdown.build_scan_filter(polars_pushdown.filters_of(condition, made.schema()), made.ctx.schema)
     return {plan.entries.column("file_name")[int(at)].as_py() for plan in made.plans(asked) for at in plan.selected_indices}
 
 

@@ -47,7 +47,7 @@ def named(table: lk.Table, asked: pl.Expr) -> list[str]:
     """The files that a plan reads."""
     handle = table._context()
     source = table_scan.scan(handle)
-    condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), handle.schema)
+    condition, _ = polars_pushdown.build_scan_filter(polars_pushdown.filters_of(asked, source.schema()), handle.schema)
     found = planner.plan_read(handle, time_travel.resolve_position(handle), condition)
     return found.entries.take(found.selected_indices).column("file_name").to_pylist()
 

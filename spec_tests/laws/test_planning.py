@@ -65,7 +65,7 @@ def read(case: str, condition: pl.Expr) -> tuple[pl.DataFrame, Plan]:
 def plans(case: str, condition: pl.Expr):
     """The plans of a filter, one a branch, as explain makes them."""
     of = source(case)
-    asked, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(condition, of.schema()), of.ctx.schema)
+    asked, _ = polars_pushdown.build_scan_filter(polars_pushdown.filters_of(condition, of.schema()), of.ctx.schema)
     return of.plans(asked)
 
 

@@ -88,7 +88,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
     source = table_scan.scan(small)
     for asked in ASKED.values():
         wanted = answers(table, asked)
-        condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), small.schema)
+        condition, _ = polars_pushdown.build_scan_filter(polars_pushdown.filters_of(asked, source.schema()), small.schema)
         for _ in range(3):
             found = source.resolve().frame(condition, None).filter(asked).collect().sort("p", "k", "s", nulls_last=True)
             assert found.equals(wanted)
