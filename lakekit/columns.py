@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -56,8 +57,11 @@ __all__ = [
     "collect_batches",
     "cols",
     "drop_columns",
+    "instance",
     "internal",
+    "is_of_machine",
     "is_pattern",
+    "pass_interrupt",
     "prepare_series",
     "run_expressions",
     "select_by_name",
@@ -68,6 +72,11 @@ __all__ = [
 ]
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+_MACHINE_MESSAGE = re.compile(
+    r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left|"
+    r"previously been poisoned",
+    re.IGNORECASE,
+)
 
 # ---- columns of files of key tables ----------------------------------------------------------------------------------
 
@@ -263,3 +272,27 @@ def _name_own_column_exactly() -> None:
     # `arg_true` stands in a module of its own: it is asked of series without a name
     for module in (series, string, utils):
         module.F = exact  # type: ignore[attr-defined] # a module's global, which Polars does not export
+
+
+def instance(dtype: object) -> pl.DataType:
+    """Return the Polars type of an inner type, which may be given as its class."""
+    polars_dtype = dtype() if isinstance(dtype, type) else dtype
+    assert isinstance(polars_dtype, pl.DataType)
+    return polars_dtype
+
+
+def pass_interrupt(error: BaseException) -> None:
+    """Raise `KeyboardInterrupt` where that is what Polars panicked over.
+
+    An interrupt in Python code that Polars calls becomes a panic whose message names it.
+    """
+    if isinstance(error, pl.exceptions.PanicException) and "KeyboardInterrupt" in str(error):
+        raise KeyboardInterrupt from error
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Return whether the machine refused something, such as a file handle or memory.
+
+    Such an error says nothing about the bytes of a file.
+    """
+    return (isinstance(error, OSError) and error.errno is not None) or _MACHINE_MESSAGE.search(str(error)) is not None

@@ -7,19 +7,26 @@
 `NOT_PLUGINS`. Other distributions add plugins by entry points: the group is the folder, `lakekit.file_index`, the
 entry's name is the plugin's. Two plugins of one name are an error. A plugin whose dependency is not installed is
 refused with the extra that brings it.
+
+`late` is for packages whose modules are no plugins, and are loaded when they are first used:
+
+    __getattr__ = late(__name__, ("views", "operations"), {"connect": "connection"})
 """
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
 EXTRA_OF_DEPENDENCY = {
@@ -35,6 +42,8 @@ EXTRA_OF_DEPENDENCY = {
     "pyspark": "spark",
 }
 """The extra of lakekit that installs a dependency, by the module that the dependency is imported as."""
+_CLOSED_FOLDERS = frozenset({"notebook", "sql"})
+"""Folders whose modules are loaded by name, and to which no other distribution adds any."""
 
 
 @cache
@@ -48,7 +57,7 @@ def _find_plugins(folder: str) -> dict[str, str | EntryPoint]:
         if module.name not in not_plugins and not module.name.startswith("_")
     ]
     plugins: dict[str, str | EntryPoint] = {name.replace("_", "-"): f"{package}.{name}" for name in own_names}
-    for entry in entry_points(group=package):
+    for entry in () if folder in _CLOSED_FOLDERS else entry_points(group=package):
         if entry.name in plugins:
             other = plugins[entry.name]
             msg = (
@@ -83,3 +92,22 @@ def load(folder: str, name: str) -> ModuleType:
             raise
         msg = f"{name!r} of {folder} needs {dependency}: pip install 'lakekit[{EXTRA_OF_DEPENDENCY[dependency]}]'"
         raise Unsupported(msg, feature=f"{folder}.{name}") from error
+
+
+def late(package: str, modules: Sequence[str], homes: Mapping[str, str] = MappingProxyType({})) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, which loads its modules when they are first used.
+
+    `homes`: names of the package, and the modules that they are in.
+    """
+
+    def load_attribute(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{package}.{name}")
+        if name not in homes:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load_attribute

@@ -1,12 +1,33 @@
 """Catalogs: tables by name, `lk.connect(warehouse)["shop.orders"]`.
 
-A catalog does not change what a table is: a table opened by its path is the same.
+A catalog does not change what a table is: a table opened by its path is the same. Modules are loaded when they are
+first used, as in `catalog.operations.compact(…)`: a statement without tables needs few of them.
 """
 
 from __future__ import annotations
 
-from lakekit.catalog.catalog import Catalog
-from lakekit.catalog.connection import connect
-from lakekit.catalog.sys_tables import GlobalTable, SystemTable
+from typing import TYPE_CHECKING
 
-__all__ = ["Catalog", "GlobalTable", "SystemTable", "connect"]
+from lakekit import plugins
+
+if TYPE_CHECKING:
+    from lakekit.catalog import due_maintenance, migrate, operations, session, sys_tables, views
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.connection import connect
+    from lakekit.catalog.sys_tables import GlobalTable, SystemTable
+
+_MODULES = ("due_maintenance", "migrate", "operations", "session", "sys_tables", "views")
+_HOMES = {"Catalog": "catalog", "GlobalTable": "sys_tables", "SystemTable": "sys_tables", "connect": "connection"}
+__all__ = [
+    "Catalog",
+    "GlobalTable",
+    "SystemTable",
+    "connect",
+    "due_maintenance",
+    "migrate",
+    "operations",
+    "session",
+    "sys_tables",
+    "views",
+]
+__getattr__ = plugins.late(__name__, _MODULES, _HOMES)

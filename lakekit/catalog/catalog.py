@@ -16,20 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from lakekit.catalog import identifier, migrate as migrating, operations, session as sessions, sys_tables, views
+from lakekit import catalog, read, system_tables, table
+from lakekit.catalog import identifier
 from lakekit.catalog.catalog_core import CatalogCore
-from lakekit.catalog.due_maintenance import maintain
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
-from lakekit.catalog.sys_tables import GlobalTable, SystemTable
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
-from lakekit.format_table.scan import FORMAT_TABLE
-from lakekit.options.features import OBJECTS, refuse
-from lakekit.options.option import FrozenDict
-from lakekit.options.table_options import normalize_keys
-from lakekit.read.table_scan import context_of
-from lakekit.system_tables import registry as system_tables
-from lakekit.table.format_tables import define_format_table, define_object_table, to_table_of_kind
-from lakekit.table.open_create import define
+from lakekit.options.features import FORMAT_TABLE, OBJECTS, refuse
+from lakekit.options.option import FrozenDict, normalize_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,7 +84,7 @@ class Catalog(CatalogCore):
                 name=name,
             )
         if if_not_exists:
-            operations.create_database_once(metastore, name, stored)
+            catalog.operations.create_database_once(metastore, name, stored)
         else:
             metastore.create_database(name, stored)
 
@@ -124,8 +117,8 @@ class Catalog(CatalogCore):
                 key="cascade",
                 value=None,
             )
-        for table in [] if metastore.is_linked(name) else inside:
-            metastore.drop_table(identifier.Identifier(database=name, table=table))
+        for own in [] if metastore.is_linked(name) else inside:
+            metastore.drop_table(identifier.Identifier(database=name, table=own))
         metastore.drop_database(name, cascade=cascade)
 
     # ---- what there is ---------------------------------------------------------------------------
@@ -141,11 +134,11 @@ class Catalog(CatalogCore):
         Raises: `DatabaseNotFound`.
         """
         if database == identifier.SYSTEM:
-            return operations.list_system_tables(sys_tables.TABLES, details=details)
+            return catalog.operations.list_system_tables(catalog.sys_tables.TABLES, details=details)
         metastore = self._names() if database is None else self._metastore_of(database)
         wanted = [database] if database is not None else self.databases()
         pairs = [(database_name, name) for database_name in wanted for name in metastore.tables(database_name)]
-        return operations.list_tables(
+        return catalog.operations.list_tables(
             pairs, lambda name: self._table(metastore, name), self._settings(), details=details
         )
 
@@ -184,21 +177,32 @@ class Catalog(CatalogCore):
         """
         parsed = identifier.parse(name)
         if parsed.database == identifier.SYSTEM:
-            return cast("Table", GlobalTable(catalog=self, name=sys_tables.check(name.partition(".")[2])))
+            return cast(
+                "Table", catalog.GlobalTable(catalog=self, name=catalog.sys_tables.check(name.partition(".")[2]))
+            )
         metastore = self._names()
         opened = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
             view = (
-                None if parsed.branch or parsed.system else views.find_view(self, metastore, parsed, self._cache.views)
+                None
+                if parsed.branch or parsed.system
+                else catalog.views.find_view(self, metastore, parsed, self._cache.views)
             )
             if view is None:
                 raise missing_identifier(metastore, parsed)
             return cast("Table", view)
-        opened = operations.check_shown(to_table_of_kind(opened, views.kinds(self)), self._settings)
+        opened = catalog.operations.check_shown(
+            table.format_tables.to_table_of_kind(opened, catalog.views.kinds(self)), self._settings
+        )
         return (
             opened
             if parsed.system is None
-            else cast("Table", SystemTable(table=opened, name=system_tables.normalize_name(parsed.system, opened.name)))
+            else cast(
+                "Table",
+                catalog.SystemTable(
+                    table=opened, name=system_tables.registry.normalize_name(parsed.system, opened.name)
+                ),
+            )
         )
 
     def __getitem__(self, name: str) -> Table:
@@ -232,7 +236,7 @@ class Catalog(CatalogCore):
         made = self._table(metastore, parsed, made_with=normalize_keys(options or {}))
         if metastore.has_table(parsed.database, parsed.table):
             if if_not_exists:
-                context_of(made)
+                read.table_scan.context_of(made)
                 return made
             raise TableAlreadyExists(
                 f'{parsed.full} is in "{metastore.where}" already; open it with cat.table, or pass if_not_exists=True',
@@ -251,7 +255,7 @@ class Catalog(CatalogCore):
         }
 
         def first_schema(target: TableLocation) -> TableSchema:
-            return define(
+            return table.open_create.define(
                 target,
                 schema,
                 primary_keys=primary_keys,
@@ -261,10 +265,10 @@ class Catalog(CatalogCore):
             )
 
         if if_not_exists:
-            operations.create_or_wait(metastore, parsed, first_schema)
+            catalog.operations.create_or_wait(metastore, parsed, first_schema)
         else:
             metastore.create_table(parsed, first_schema)
-        context_of(made)
+        read.table_scan.context_of(made)
         return made
 
     def create_format_table(
@@ -288,7 +292,7 @@ class Catalog(CatalogCore):
         """
 
         def first_schema(target: TableLocation) -> TableSchema:
-            return define_format_table(
+            return table.format_tables.define_format_table(
                 target, schema, format_name=format, location=location, partition_keys=partition_keys, options=options
             )
 
@@ -306,7 +310,10 @@ class Catalog(CatalogCore):
         tables since 1.3, and do not list it. Raises as `create_format_table`.
         """
         return self._create_folder_table(
-            name, OBJECTS, lambda target: define_object_table(target, location=location, comment=comment), location
+            name,
+            OBJECTS,
+            lambda target: table.format_tables.define_object_table(target, location=location, comment=comment),
+            location,
         )
 
     def _create_folder_table(self, name: str, kind: str, define: Define, location: str | None) -> Table:
@@ -321,7 +328,7 @@ class Catalog(CatalogCore):
                 f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full
             )
         metastore.create_table(parsed, define)
-        return to_table_of_kind(self._table(metastore, parsed, made_with={"path": location}))
+        return table.format_tables.to_table_of_kind(self._table(metastore, parsed, made_with={"path": location}))
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a table and delete its files, but for data files at external paths.
@@ -372,10 +379,10 @@ class Catalog(CatalogCore):
         `InvalidOption`; `Unsupported` for format and object tables and those that lakekit does not write,
         `StorageFailed` where files exist at the location.
         """
-        operations.check_source(name)
+        catalog.operations.check_source(name)
         target = self if into is None else into
-        ctx = context_of(self.table(name))
-        operations.clone(ctx, target._metastore_of(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
+        ctx = read.table_scan.context_of(self.table(name))
+        catalog.operations.clone(ctx, target._metastore_of(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
 
     def migrate(
@@ -399,13 +406,13 @@ class Catalog(CatalogCore):
         `Unsupported`, `ValueOutOfRange` naming the file that cannot be taken as it is; `InvalidOption`,
         `StorageFailed`. Then there is no table, and the source is as it was.
         """
-        request = migrating.MigrateRequest(
+        request = catalog.migrate.MigrateRequest(
             move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options
         )
         metastore = self._metastore_of(identifier.new_table(name, "createTable").database)
-        if isinstance(source, str) and migrating.is_table_name(source) and self.exists(source):
+        if isinstance(source, str) and catalog.migrate.is_table_name(source) and self.exists(source):
             source = self.table(source)
-        migrating.migrate(self, source, metastore, name, request)
+        catalog.migrate.migrate(self, source, metastore, name, request)
         return self.table(name)
 
     def create_materialized_table(
@@ -426,7 +433,7 @@ class Catalog(CatalogCore):
         Raises what `create_table` and the query raise, `Unsupported` for another mode than "full"; where the rows
         cannot be written there is no table.
         """
-        return views.create(
+        return catalog.views.create(
             self,
             name,
             query,
@@ -465,19 +472,19 @@ class Catalog(CatalogCore):
             raise TableAlreadyExists(
                 f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full
             )
-        existing = views.find_view(self, metastore, parsed, self._cache.views)
+        existing = catalog.views.find_view(self, metastore, parsed, self._cache.views)
         if existing is not None:
-            return views.existing_view(existing, if_not_exists=if_not_exists)
-        made = views.define(
+            return catalog.views.existing_view(existing, if_not_exists=if_not_exists)
+        made = catalog.views.define(
             self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary
         )
         if temporary:
             self._cache.views[parsed.full] = made
         else:
             try:
-                views.require_view_store(metastore).put_view(parsed, views.to_text(made))
+                catalog.views.require_view_store(metastore).put_view(parsed, catalog.views.to_text(made))
             except ViewAlreadyExists:  # made by another process just now
-                existing = views.find_view(self, metastore, parsed, self._cache.views)
+                existing = catalog.views.find_view(self, metastore, parsed, self._cache.views)
                 if not if_not_exists or existing is None:
                     raise
                 return existing
@@ -488,10 +495,10 @@ class Catalog(CatalogCore):
         parsed = identifier.data_table(name, "dropView")
         if (
             self._cache.views.pop(parsed.full, None) is None
-            and not views.without_view(self._names(), parsed)
+            and not catalog.views.without_view(self._names(), parsed)
             and not if_exists
         ):
-            raise views.missing_view(parsed.full, self.views(parsed.database)["view"].to_list())
+            raise catalog.views.missing_view(parsed.full, self.views(parsed.database)["view"].to_list())
 
     def views(self, database: str | None = None) -> pl.DataFrame:
         """Return a row for each view, of one database or of all.
@@ -503,11 +510,11 @@ class Catalog(CatalogCore):
         metastore = self._names() if database is None else self._metastore_of(database)
         wanted = self.databases() if database is None else [database]
         stored = [
-            views.from_text(self, f"{database_name}.{view}", text, metastore.where)
+            catalog.views.from_text(self, f"{database_name}.{view}", text, metastore.where)
             for database_name in wanted
-            for view, text in views.read_stored_views(metastore, database_name).items()
+            for view, text in catalog.views.read_stored_views(metastore, database_name).items()
         ]
-        return views.list_views(
+        return catalog.views.list_views(
             [*stored, *(view for name, view in self._cache.views.items() if name.partition(".")[0] in wanted)]
         )
 
@@ -532,8 +539,8 @@ class Catalog(CatalogCore):
 
         Raises: `InvalidOption` for invalid patterns, or patterns that fit no table.
         """
-        return operations.compact(
-            self, operations.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
+        return catalog.operations.compact(
+            self, catalog.operations.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
         )
 
     def maintain(self, name: str | None = None, *, dry_run: bool = False) -> pl.DataFrame:
@@ -545,7 +552,7 @@ class Catalog(CatalogCore):
 
         Raises: `DatabaseNotFound`, `TableNotFound`, `InvalidOption`.
         """
-        return maintain(self, name, dry_run=dry_run)
+        return catalog.due_maintenance.maintain(self, name, dry_run=dry_run)
 
     def sql(
         self,
@@ -562,11 +569,11 @@ class Catalog(CatalogCore):
         One query gives a LazyFrame, everything else a frame; changes of rows give `snapshot_id` and `row_count`. USE
         holds in this object from call to call. `Session.sql` has the arguments, the statements and what it raises.
         """
-        return sessions.shared(self).sql(text, parameters, files=files, dialect=dialect, **frames)
+        return catalog.session.shared(self).sql(text, parameters, files=files, dialect=dialect, **frames)
 
     def session(self) -> Session:
         """Return a new session, with a database, catalogs and temporary views of its own."""
-        return sessions.create(self)
+        return catalog.session.create(self)
 
     def repair(self, name: str | None = None) -> pl.DataFrame:
         """Register the tables that exist in the warehouse with the metastore: all, a database's, or "db.t".
@@ -577,7 +584,7 @@ class Catalog(CatalogCore):
         Raises: `DatabaseNotFound`, `TableNotFound`, `InvalidOption`; `Unsupported` for catalogs of folders, where there
         is nothing to register.
         """
-        return operations.repair(self._names(), name)
+        return catalog.operations.repair(self._names(), name)
 
     # ---- beginning and end -----------------------------------------------------------------------
 

@@ -21,16 +21,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from lakekit import plugins, runtime, storage as storages
+from lakekit import draw, plugins, runtime, storage as storages, table
 from lakekit.catalog.metastore import missing_database
-from lakekit.draw import cards
 from lakekit.errors import InvalidOption
 from lakekit.model.table_paths import ALLOWED_LOCATIONS, Locations, named_locations
 from lakekit.options.option import EMPTY, FrozenDict, Option, read_boolean, read_duration, read_integer, read_size
 from lakekit.options.redaction import redact_uri
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
-from lakekit.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.metastore import Metastore
     from lakekit.catalog.views import View
     from lakekit.storage.protocol import Storage
+    from lakekit.table import Table
 
 
 TABLE_DEFAULT_PREFIX = "table-default."
@@ -201,10 +200,10 @@ class CatalogCore:
         ]
 
     def __repr__(self) -> str:
-        return cards.card_text("Catalog", self._card_facts())
+        return draw.cards.card_text("Catalog", self._card_facts())
 
     def _repr_html_(self) -> str:
-        return cards.html_card("Catalog", self._card_facts())
+        return draw.cards.html_card("Catalog", self._card_facts())
 
     def _settings(self) -> CatalogOptions:
         runtime.refuse_fork()
@@ -245,7 +244,7 @@ class CatalogCore:
         ground = metastore.locate(name)
         if made_with:
             self._cache.allowed_locations[name.full] = named_locations(made_with)
-        return Table(
+        return table.Table(
             location=ground.paths.root,
             name=name.full,
             branch_name=name.branch,

@@ -46,8 +46,7 @@ def connect(
         raise InvalidOption(
             f"metastore is {kind!r}, and {named!r} in options; give it once", key="metastore", value=named
         )
-    metastores = plugins.names("catalog/metastores")
-    if kind not in metastores:
+    if kind != _DEFAULT and kind not in (metastores := plugins.names("catalog/metastores")):
         if find(f"catalog.{kind}") is None:
             raise InvalidOption(
                 f"no metastore is called {kind[:200]!a}; lakekit knows {', '.join(metastores)}",

@@ -22,8 +22,7 @@ from lakekit.catalog import identifier
 from lakekit.catalog.views import MaterializedTable
 from lakekit.draw.humanize import format_size, plural
 from lakekit.errors import LakekitError
-from lakekit.format_table.scan import FORMAT_TABLE
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,9 +16,9 @@ import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from lakekit import metadata
 from lakekit.catalog import identifier
 from lakekit.errors import DatabaseNotFound, InvalidOption, LakekitError, StorageFailed, TableNotFound
-from lakekit.metadata import refs, schemas
 from lakekit.model.table_paths import TablePaths
 from lakekit.parallel import parallel_map
 from lakekit.runtime import warn_user
@@ -366,10 +366,10 @@ def _external_paths(table_location: TableLocation) -> list[str]:
     try:
         locations += [
             replace(table_location, paths=table_location.paths.on_branch(name))
-            for name in refs.list_branch_names(table_location)
+            for name in metadata.refs.list_branch_names(table_location)
         ]
         for branch_location in locations:
-            for schema in schemas.read_all(branch_location):
+            for schema in metadata.schemas.read_all(branch_location):
                 external |= {
                     path.strip()
                     for path in schema.options.get("data-file.external-paths", "").split(",")

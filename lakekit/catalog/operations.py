@@ -34,9 +34,8 @@ from lakekit.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.metadata import manifest_reader, schemas, snapshots
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECTS
 from lakekit.parallel import parallel_map
 from lakekit.read.table_scan import context_of
 from lakekit.runtime import REAL_RUNTIME

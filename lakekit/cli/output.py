@@ -11,7 +11,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw import cards, humanize
+from lakekit import draw
+from lakekit.draw import humanize
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +45,7 @@ class Output:
     def __init__(self, args: argparse.Namespace) -> None:
         person = sys.stdout.isatty()
         self.format = args.format or ("table" if person else "tsv")
-        self.width = shutil.get_terminal_size((cards.WIDTH, 24)).columns if person else cards.WIDTH
+        self.width = shutil.get_terminal_size((humanize.WIDTH, 24)).columns if person else humanize.WIDTH
         self.limit = args.limit
         self.bold = (
             person and args.color == "auto" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -66,7 +67,7 @@ class Output:
     def rows(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print rows under their names in the chosen format."""
         if self.format == "table":
-            drawn = cards.table_text(names, rows, width=self.width, limit=self.limit or 50)
+            drawn = draw.cards.table_text(names, rows, width=self.width, limit=self.limit or 50)
             head, feed, body = drawn.partition("\n")
             print(f"\x1b[1m{head}\x1b[0m{feed}{body}" if self.bold else drawn)
             return

@@ -31,8 +31,8 @@ from lakekit.codec import binary_value
 from lakekit.codec.binary_value import BoundedSlice, header_width, is_compact
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, LimitExceeded
-from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
-from lakekit.types.arrow import timestamp_unit, to_arrow, to_arrow_array, to_internal_values, to_plain_array
+from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, timestamp_unit
+from lakekit.types.arrow import to_arrow, to_arrow_array, to_internal_values, to_plain_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,8 +34,8 @@ from lakekit.file_index import container as index_container
 from lakekit.format.encoder import FLOAT_TYPES, ColumnStats
 from lakekit.model.data_file import Stats
 from lakekit.options.option import EMPTY, FrozenDict
-from lakekit.types import STRINGS, TIMESTAMPS, part
-from lakekit.types.arrow import instant_from_count, timestamp_unit
+from lakekit.types import STRINGS, TIMESTAMPS, part, timestamp_unit
+from lakekit.types.arrow import instant_from_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

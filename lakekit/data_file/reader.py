@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.columns import FILE, KIND, LEVEL, PATH, ROW, SEQUENCE, col, cols
+from lakekit.columns import FILE, KIND, LEVEL, PATH, ROW, SEQUENCE, col, cols, is_of_machine, pass_interrupt
 from lakekit.data_file import deletion_vector_reader, schema_evolution
 from lakekit.data_file.schema_evolution import SchemaEvolution, build_evolution
 from lakekit.data_file.verification import (
@@ -543,7 +543,7 @@ def raise_file_damage(ctx: TableContext, paths: Sequence[str], error: BaseExcept
 
     Returns if none of them is to blame.
     """
-    external_reader.pass_interrupt(error)
+    pass_interrupt(error)
     if ctx.storage.is_remote and isinstance(error, OSError):
         raise _diagnose_storage(ctx, paths, error) from None
     for path in paths:
@@ -552,7 +552,7 @@ def raise_file_damage(ctx: TableContext, paths: Sequence[str], error: BaseExcept
         source = ctx.storage.polars(path)
         if source is not None and source in str(error):
             raise external_reader.to_corrupt(path, error, "data") from error
-    if paths and external_reader.is_of_machine(error):
+    if paths and is_of_machine(error):
         msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
         raise StorageFailed(f"{msg}: {external_reader.describe_machine_error(error)}", path=paths[0]) from error
     for path in paths if external_reader.may_be_file_damage(error) else ():

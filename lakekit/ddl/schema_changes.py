@@ -38,15 +38,8 @@ from lakekit.model.table_paths import ALLOWED_LOCATIONS
 from lakekit.options import table_options
 from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, SEQUENCE_GROUP
 from lakekit.options.features import check_supported
-from lakekit.options.table_options import (
-    BY_KEY,
-    FIELD_KEYS,
-    OLDER_KEYS,
-    current_key,
-    is_known,
-    normalize_keys,
-    to_option_text,
-)
+from lakekit.options.option import normalize_keys
+from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER_KEYS, current_key, is_known, to_option_text
 from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from lakekit.draw.humanize import (
+    WIDTH as WIDTH,
     display_width,
     escape_controls,
     format_cell,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from lakekit.draw.level_layout import Key, KeyAxis
 
 
-WIDTH = 100
-"""The width of an unknown terminal, in columns."""
 _GAP = "  "
 _READABLE = 24
 """Values are cut to this many columns before a column is left out: a time of day still fits."""

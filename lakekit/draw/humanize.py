@@ -6,6 +6,8 @@ import unicodedata
 from datetime import datetime
 from decimal import Decimal
 
+WIDTH = 100
+"""The width of an unknown terminal, in columns."""
 NAME_WIDTH = 40
 """The default width in terminal columns of a name in the heading of a picture."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

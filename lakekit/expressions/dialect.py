@@ -1,4 +1,4 @@
-"""The dialect of lakekit's SQL: DuckDB's, with names in back quotes and tags behind an at sign; Spark's words.
+"""The dialect of lakekit's SQL: DuckDB's, with names in back quotes and tags behind an at sign.
 
     SELECT `order id`, "total" FROM shop.orders /*+ OPTIONS('scan.tag-name' = 'v1') */ WHERE day = '2024-03-31'
     SELECT snapshot_id FROM shop.orders$snapshots
@@ -10,11 +10,11 @@ back quotes enclose a name. sqlglot keeps a hint as a comment of the table befor
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 
@@ -61,14 +61,21 @@ class LakekitDialect(DuckDB):
             return table
 
 
-class SparkStatementDialect(Spark):
-    """Spark's tokens, for statements that lakekit reads itself.
+@cache
+def spark_statement_dialect() -> Any:
+    """Return Spark's tokens, for statements that lakekit reads itself; made when a text is first said to be Spark's.
 
     A hint is a comment as in `LakekitDialect`.
     """
+    spark: Any = type(Dialect.get_or_raise("spark"))
 
-    class Tokenizer(Spark.Tokenizer):
+    class SparkStatementDialect(spark):  # type: ignore[misc] # a class made when this is called
         """Spark's tokens, those of CALL and SHOW among them."""
 
-        COMMANDS = set()  # noqa: RUF012 - sqlglot declares it so
-        KEYWORDS = {key: kind for key, kind in Spark.Tokenizer.KEYWORDS.items() if key != "/*+"}  # noqa: RUF012 - the same
+        class Tokenizer(spark.Tokenizer):  # type: ignore[misc] # the same
+            """A word makes no text of what follows it."""
+
+            COMMANDS: set[Any] = set()  # noqa: RUF012 - sqlglot declares it so
+            KEYWORDS = {key: kind for key, kind in spark.Tokenizer.KEYWORDS.items() if key != "/*+"}  # noqa: RUF012 - the same
+
+    return SparkStatementDialect()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
@@ -22,7 +23,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.errors import SqlError
-from lakekit.expressions.dialect import LakekitDialect, SparkStatementDialect
+from lakekit.expressions.dialect import LakekitDialect, spark_statement_dialect
 from lakekit.options.redaction import piece, without_secrets
 
 if TYPE_CHECKING:
@@ -48,12 +49,6 @@ _NODES_PER_TOKEN, _MIN_NODES = 50, 10_000
 _NUMBER = re.compile(r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
 _MAX_LINE_CHARS = 120
 """The length of a line of the text in an error; a longer one is cut around the place."""
-_DIALECTS: dict[str, Any] = {
-    "lakekit": LakekitDialect,
-    "spark": "spark",
-    "spark-statement": SparkStatementDialect,
-}
-"""By name; `spark-statement` has the tokens of a statement, in which no word makes a text of what follows it."""
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)
@@ -147,7 +142,7 @@ def tokenize(source: SqlText) -> list[Token]:
     if (half := next((at for at, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)) is not None:
         raise source.error(half, f"{text[half]!a} is half of a character")
     try:
-        tokens: list[Token] = _dialect(source).tokenize(text)
+        tokens: list[Token] = _dialect_of(source.dialect).tokenize(text)
     except TokenError:
         tokens = []
         failed = True
@@ -166,8 +161,15 @@ def tokenize(source: SqlText) -> list[Token]:
     return tokens
 
 
-def _dialect(source: SqlText) -> Any:
-    return sqlglot.Dialect.get_or_raise(_DIALECTS[source.dialect])
+@cache
+def _dialect_of(name: str) -> Any:
+    """Return a dialect of sqlglot.
+
+    `spark-statement` has the tokens of a statement, in which no word makes a text of what follows it.
+    """
+    if name == "spark-statement":
+        return spark_statement_dialect()
+    return LakekitDialect() if name == "lakekit" else sqlglot.Dialect.get_or_raise(name)
 
 
 def _last_quote(text: str) -> int:
@@ -247,12 +249,12 @@ def _max_nodes(tokens: Sequence[Token]) -> int:
 
 
 def _parse_as_statement(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
-    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE, max_nodes=_max_nodes(tokens))
+    parser = _dialect_of(source.dialect).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE, max_nodes=_max_nodes(tokens))
     return list(parser.parse(list(tokens), source.text))
 
 
 def _parse_as_expression(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
-    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE, max_nodes=_max_nodes(tokens))
+    parser = _dialect_of(source.dialect).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE, max_nodes=_max_nodes(tokens))
     return list(parser.parse_into(exp.Condition, list(tokens), source.text))
 
 

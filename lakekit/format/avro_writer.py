@@ -38,8 +38,7 @@ from lakekit.format.encoder import (
 )
 from lakekit.options.option import EMPTY
 from lakekit.parallel import core_count, map_prefetch
-from lakekit.types import BINARIES, STRINGS, part
-from lakekit.types.arrow import timestamp_unit
+from lakekit.types import BINARIES, STRINGS, part, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

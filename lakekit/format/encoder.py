@@ -40,8 +40,8 @@ from lakekit import plugins
 from lakekit.errors import LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.options.features import refuse
 from lakekit.options.option import EMPTY
-from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, DataType, Field, part
-from lakekit.types.arrow import timestamp_unit, to_arrow
+from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, DataType, Field, part, timestamp_unit
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.external_reader import FileReader, FileReaderBuilder
 
-from lakekit.columns import struct_field
+from lakekit.columns import is_of_machine, pass_interrupt, struct_field
 from lakekit.errors import Corrupt, LakekitError, StorageFailed
 from lakekit.types import DataType, part
 
@@ -33,11 +33,6 @@ FOREIGN_FAILURES = (
     UnicodeDecodeError,
 )
 """What Polars and pyarrow raise over bytes that break a format."""
-_MACHINE_MESSAGE = re.compile(
-    r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left|"
-    r"previously been poisoned",
-    re.IGNORECASE,
-)
 _POISONED_MESSAGE = "previously been poisoned"
 """What Polars panics with after its threads or its input could not be started, until the process ends."""
 _OTHER_TYPE = re.compile(r"data type mismatch for column (.*): incoming: (.*) != target: (.*)")
@@ -84,23 +79,6 @@ def check_count(path: str, row_count: int, expected: int) -> None:
     """Raise `Corrupt` for a file with another number of rows than its manifest says."""
     if row_count != expected:
         raise Corrupt(f"{path} holds {row_count} rows, the manifest says {expected}", path=path, field="_ROW_COUNT")
-
-
-def pass_interrupt(error: BaseException) -> None:
-    """Raise `KeyboardInterrupt` where that is what Polars panicked over.
-
-    An interrupt in Python code that Polars calls becomes a panic whose message names it.
-    """
-    if isinstance(error, pl.exceptions.PanicException) and "KeyboardInterrupt" in str(error):
-        raise KeyboardInterrupt from error
-
-
-def is_of_machine(error: BaseException) -> bool:
-    """Return whether the machine refused something, such as a file handle or memory.
-
-    Such an error says nothing about the bytes of a file.
-    """
-    return (isinstance(error, OSError) and error.errno is not None) or _MACHINE_MESSAGE.search(str(error)) is not None
 
 
 def describe_machine_error(error: BaseException) -> str:

@@ -33,8 +33,7 @@ from lakekit.format.encoder import (
 )
 from lakekit.format.parquet_footer import nested_id
 from lakekit.options.option import EMPTY, read_size
-from lakekit.types import TIMESTAMPS, part
-from lakekit.types.arrow import timestamp_unit
+from lakekit.types import TIMESTAMPS, part, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -34,8 +34,7 @@ from lakekit.errors import Corrupt
 from lakekit.format import thrift
 from lakekit.format.encoder import map_types, refuse_type
 from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct, read_list_head
-from lakekit.types import MAX_DEPTH, part
-from lakekit.types.arrow import timestamp_unit
+from lakekit.types import MAX_DEPTH, part, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -43,7 +43,7 @@ from lakekit.format.parquet_pages import MAGIC, RowGroupStream
 from lakekit.format.polars_types import polars_schema
 from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
 from lakekit.options.option import read_boolean, read_size
-from lakekit.types.arrow import timestamp_unit
+from lakekit.types import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

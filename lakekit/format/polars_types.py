@@ -21,8 +21,7 @@ import polars as pl
 from lakekit.columns import prepare_series
 from lakekit.errors import SchemaMismatch
 from lakekit.options.features import refuse
-from lakekit.types import MAX_LENGTH, DataType, Field, part
-from lakekit.types.arrow import timestamp_unit
+from lakekit.types import MAX_LENGTH, DataType, Field, part, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

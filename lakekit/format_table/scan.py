@@ -208,7 +208,6 @@ def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]
 # ---- file formats -----------------------------------------------------
 
 
-FORMAT_TABLE = "format-table"
 COLUMNAR_FORMATS = ("orc", "parquet")
 TEXT_FORMATS: dict[str, Any] = {"csv": csv, "json": json, "text": text}
 FORMATS = (*COLUMNAR_FORMATS, *TEXT_FORMATS)

@@ -6,12 +6,11 @@ is first used here, as in `maintenance.compact.compact_table(…)`, so that a ta
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from types import ModuleType
+from lakekit import plugins
 
+if TYPE_CHECKING:
     from lakekit.maintenance import (
         after_commit,
         analyze,
@@ -45,11 +44,4 @@ __all__ = [
     "rewrite_file_index",
     "tags",
 ]
-
-
-def __getattr__(name: str) -> ModuleType:
-    """Return the module of an action, loaded now."""
-    if name in __all__:
-        return import_module(f"{__name__}.{name}")
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+__getattr__ = plugins.late(__name__, __all__)

@@ -31,7 +31,7 @@ from urllib.parse import unquote, urlsplit
 from lakekit import storage as storages
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LocationNotAllowed
 from lakekit.storage.confinement import LinkFreeRoot
-from lakekit.storage.object_store_options import SCHEME_ALIASES
+from lakekit.storage.protocol import SCHEME_ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

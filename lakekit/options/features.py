@@ -515,6 +515,7 @@ _NAMES = (
     "scan.fallback-delta-branch",
 )
 _KINDS = ("format-table", "lance-table", "iceberg-table")
+FORMAT_TABLE = "format-table"
 OBJECTS = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store
 nothing.

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from lakekit.errors import HIDDEN, NAME_PATTERN, InvalidOption, is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 
 T = TypeVar("T")
@@ -334,6 +335,18 @@ def choice(key: str, default: str | None, description: str, choices: str, *older
 def declared_options(cls: type) -> dict[str, Option]:
     """Return the options of a dataclass, by attribute."""
     return {part.name: part.metadata["option"] for part in fields(cls) if "option" in part.metadata}
+
+
+def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options unchanged. Raises `TypeError` if they are no mapping, or a key is no text."""
+    if not isinstance(options, Mapping):
+        msg = f"options are a dict of values by option, such as {{'scan.mode': 'latest'}}; found {options!r}"
+        raise TypeError(msg)
+    for key in options:
+        if not isinstance(key, str):
+            msg = f"an option's key is a text; found {key!r}"
+            raise TypeError(msg)
+    return options
 
 
 def find_nearest_key(key: str, known_keys: Iterable[str]) -> str | None:

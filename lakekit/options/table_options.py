@@ -14,7 +14,6 @@ Source: ENGINE.md 1.5, 12, ENGINE_1.4.2.md B, `CoreOptions`, `SchemaManager.appl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,11 +30,19 @@ from lakekit.options.definitions import (
     FieldOptions,
 )
 from lakekit.options.features import check_supported
-from lakekit.options.option import EMPTY, FrozenDict, Option, declared_options, find_nearest_key, read_names
+from lakekit.options.option import (
+    EMPTY,
+    FrozenDict,
+    Option,
+    declared_options,
+    find_nearest_key,
+    normalize_keys,
+    read_names,
+)
 from lakekit.types import INTERNAL_PREFIX, is_internal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lakekit.types import Field
 
@@ -283,18 +290,6 @@ def _parse_options(texts: FrozenDict[str, str], kind: Literal["key", "append"]) 
     options = TableOptions(texts=texts, kind=kind, unreadable=FrozenDict(unreadable), **values)
     for name in unreadable:
         options.__dict__.pop(name, None)
-    return options
-
-
-def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options unchanged. Raises `TypeError` if they are no mapping, or a key is no text."""
-    if not isinstance(options, Mapping):
-        msg = f"options are a dict of values by option, such as {{'scan.mode': 'latest'}}; found {options!r}"
-        raise TypeError(msg)
-    for key in options:
-        if not isinstance(key, str):
-            msg = f"an option's key is a text; found {key!r}"
-            raise TypeError(msg)
     return options
 
 

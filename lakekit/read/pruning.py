@@ -33,8 +33,8 @@ from lakekit.data_file.paths import partition_path
 from lakekit.metadata import schemas
 from lakekit.predicate import And, Leaf, Or, Predicate, conjuncts, iter_columns, to_internal_literal
 from lakekit.read.bounds_cache import get_or_compute
-from lakekit.types import BINARIES, INTEGERS, TIMESTAMPS, DataType, Instant
-from lakekit.types.arrow import timestamp_unit, to_arrow
+from lakekit.types import BINARIES, INTEGERS, TIMESTAMPS, DataType, Instant, timestamp_unit
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

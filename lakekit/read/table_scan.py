@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakekit import runtime
+from lakekit.columns import pass_interrupt
 from lakekit.data_file.entry_damage import add_manifest_path, with_manifest_path
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import raise_file_damage
@@ -332,7 +333,7 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
                     raise with_manifest_path(plan.ctx, plan.snapshot, wrong) from None
         raise
     except external_reader.FOREIGN_FAILURES as wrong:
-        external_reader.pass_interrupt(wrong)
+        pass_interrupt(wrong)
         for plan in plans():
             raise_file_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected_indices)), wrong)
         raise

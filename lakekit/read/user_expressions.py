@@ -32,10 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.columns import internal, series_field
+from lakekit.columns import internal, is_of_machine, pass_interrupt, series_field
 from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch, StorageFailed, ValueOutOfRange
 from lakekit.expressions.scope import Scope, TableScope
-from lakekit.format import external_reader
 from lakekit.format.polars_types import is_printable, polars_schema
 from lakekit.read import temporal
 
@@ -486,9 +485,9 @@ def translate_panics(subject: str, **arguments: object) -> Iterator[None]:
     try:
         yield
     except pl.exceptions.PanicException as panic:
-        external_reader.pass_interrupt(panic)
+        pass_interrupt(panic)
         what = str(panic).strip().split("\n", 1)[0][:300].replace(MERGE_SOURCE_PREFIX, "s.")
-        if external_reader.is_of_machine(panic):
+        if is_of_machine(panic):
             raise StorageFailed(f"{subject} could not be computed: {what}") from None
         shown = ", ".join(f"{name}={_format_argument(value)}" for name, value in arguments.items() if value is not None)
         if not shown:

@@ -6,5 +6,40 @@
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 
 A `SqlBackend` computes the rows of a query: DuckDB in this process (`duckdb_backend`, for `cat.sql`), or a session of
-Spark (`lakekit.spark.sql`, for `ls.sql`).
+Spark (`lakekit.spark.sql`, for `ls.sql`). Modules of statements are
+loaded when they are first used.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakekit import plugins
+
+if TYPE_CHECKING:
+    from lakekit.sql import (
+        calls,
+        ddl,
+        dml,
+        insert,
+        joined_changes,
+        procedures,
+        query_report,
+        show,
+        table_changes,
+        view_ddl,
+    )
+
+__all__ = [
+    "calls",
+    "ddl",
+    "dml",
+    "insert",
+    "joined_changes",
+    "procedures",
+    "query_report",
+    "show",
+    "table_changes",
+    "view_ddl",
+]
+__getattr__ = plugins.late(__name__, __all__)

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
+from lakekit import table
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.errors import DatabaseNotFound, InvalidOption, SchemaMismatch, TableNotFound, Unsupported
 from lakekit.model.table_paths import check_not_in_hint
 from lakekit.sql.parameters import NamedFrame, bind
-from lakekit.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
     from lakekit.sql.tokenizer import TokenStream
+    from lakekit.table import Table
     from lakekit.table.format_tables import ObjectTable
     from lakekit.types import DataType, Field
 
@@ -291,7 +292,7 @@ class Statement:
         Raises what the catalog raises, `InvalidOption` for a system table.
         """
         named = self.resolve_name(name, options)
-        if not isinstance(named, Table):
+        if not isinstance(named, table.Table):
             raise InvalidOption(
                 f"{name} is made of what a table holds, as views and system tables are; a statement that changes "
                 "something names that table",

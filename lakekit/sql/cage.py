@@ -153,6 +153,14 @@ class QueryRun:
         """Return the batches of a statement as Arrow, which are computed as they are read; for use in `iterate`."""
         return self._connection.sql(sql).to_arrow_reader(batch_rows)
 
+    def push_frames(self, sql: str, put: Callable[[pl.DataFrame], bool]) -> None:
+        """Push the rows of a statement as frames, without pyarrow, which takes as long to load as DuckDB does.
+
+        Names of columns differ from one another.
+        """
+        frames = pl.scan_arrow_c_stream(self._connection.sql(sql))
+        frames.sink_batches(put, maintain_order=True, engine="streaming")
+
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the few rows of a statement."""
         result: list[tuple[Any, ...]] = self.wait(lambda: self._connection.sql(sql).fetchall())
@@ -219,7 +227,7 @@ def opened(limit: QueryLimit, source: SqlText) -> Iterator[QueryRun]:
 
 
 _MAX_CHARS = 600
-_KIND = re.compile(r"^(?P<kind>[A-Z][\w ]*? Error): (?P<message>.*)$", re.DOTALL)
+_KIND = re.compile(r"^(?:got external error: )?(?P<kind>[A-Z][\w ]*? Error): (?P<message>.*)$", re.DOTALL)
 _CARET_LINES = re.compile(r"\n*(?P<prefix>LINE \d+: )(?P<line>[^\n]*)\n(?P<blanks> *)\^+.*", re.DOTALL)
 _WORD = re.compile(r"[^\W\d]\w*|\d[\w.]*|'[^']*'|\"[^\"]*\"|\S")
 _NAMED = re.compile(r'"(?P<quoted>[^"]+)"|name (?P<bare>\w+) does not exist')

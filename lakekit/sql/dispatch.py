@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from lakekit import sql
 from lakekit.errors import LakekitError, Unsupported
 from lakekit.options.redaction import piece
-from lakekit.sql import (
-    calls as calls,  # noqa: PLC0414 - imported for what it registers
-    ddl,
-    dml,
-    insert,
-    joined_changes,
-    procedures as procedures,  # noqa: PLC0414 - imported for what it registers
-    show,
-    table_changes,
-    view_ddl,
-)
 from lakekit.sql.error_position import add_position
 
 if TYPE_CHECKING:
@@ -115,27 +106,37 @@ def is_query(statement: Statement) -> bool:
     return any(statement.tokens.is_next(word) for word in QUERY_KEYWORDS)
 
 
+def _in_module(path: str) -> Callable[[Statement], StatementResult | Rows]:
+    """Return a function of a module of `lakekit.sql`, which is loaded when the function is called."""
+
+    def execute_in_module(statement: Statement) -> StatementResult | Rows:
+        result: StatementResult | Rows = attrgetter(path)(sql)(statement)
+        return result
+
+    return execute_in_module
+
+
 _STATEMENTS: dict[str, Callable[[Statement], StatementResult | Rows]] = {
-    "CALL": calls.call_procedure,
-    "INSERT": insert.insert,
-    "DELETE": joined_changes.delete,
-    "UPDATE": joined_changes.update,
-    "MERGE": dml.merge,
-    "CREATE": insert.create,
-    "DROP": lambda statement: view_ddl.drop_view(statement) or ddl.drop(statement),
+    "CALL": _in_module("procedures.call_procedure"),
+    "INSERT": _in_module("insert.insert"),
+    "DELETE": _in_module("joined_changes.delete"),
+    "UPDATE": _in_module("joined_changes.update"),
+    "MERGE": _in_module("dml.merge"),
+    "CREATE": _in_module("insert.create"),
+    "DROP": lambda statement: sql.view_ddl.drop_view(statement) or sql.ddl.drop(statement),
     "ALTER": lambda statement: (
-        view_ddl.alter_materialized(statement)
+        sql.view_ddl.alter_materialized(statement)
         if statement.tokens.accept("MATERIALIZED", "TABLE")
-        else table_changes.alter(statement)
+        else sql.table_changes.alter(statement)
     ),
-    "COMMENT": table_changes.comment_on,
+    "COMMENT": _in_module("table_changes.comment_on"),
     "COPY": lambda statement: statement.backend.copy(statement),
     "EXPLAIN": lambda statement: statement.backend.explain(statement),
     "SUMMARIZE": lambda statement: statement.backend.summarize(statement),
-    "TRUNCATE": ddl.truncate,
-    "ANALYZE": dml.analyze,
-    "SHOW": lambda statement: view_ddl.show_view(statement) or show.show(statement),
-    "DESCRIBE": show.describe,
-    "DESC": show.describe,
+    "TRUNCATE": _in_module("ddl.truncate"),
+    "ANALYZE": _in_module("dml.analyze"),
+    "SHOW": lambda statement: sql.view_ddl.show_view(statement) or sql.show.show(statement),
+    "DESCRIBE": _in_module("show.describe"),
+    "DESC": _in_module("show.describe"),
 }
 """First word of a statement -> the function that executes the statement."""

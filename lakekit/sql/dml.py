@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from sqlglot import exp
 
-from lakekit.columns import col, struct_field
+from lakekit.columns import col, instance, struct_field
 from lakekit.dml import merge_plan
 from lakekit.errors import InvalidOption
 from lakekit.expressions.parser import SqlText, parse_statement, parse_text
@@ -28,7 +28,6 @@ from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
 from lakekit.table.format_tables import context_of_any_kind
 from lakekit.types import quote_identifier
-from lakekit.write.value_casting import instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

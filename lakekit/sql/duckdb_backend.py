@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
+from lakekit import sql, write as writing
 from lakekit.catalog.session import find_catalog
-from lakekit.columns import col, struct_field
+from lakekit.columns import col, instance, struct_field
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.expressions.parser import SqlText
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.read.user_expressions import translate_panics
-from lakekit.sql import cage, dispatch, query_frame, query_report
+from lakekit.sql import cage, dispatch, query_frame
 from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.query_frame import UNNAMED
 from lakekit.sql.query_tree import QueryTree, check_length
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import Field, parse
-from lakekit.write import input_frames
-from lakekit.write.value_casting import ErrorHints, instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,11 +45,11 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
     from lakekit.types import DataType
 
-_HINTS = ErrorHints(
-    cast=" with CAST(… AS …) in the statement",
-    cut="date_trunc('{unit}', …)",
-    grow=", or add it with ALTER TABLE … ADD COLUMN",
-)
+_HINTS = {
+    "cast": " with CAST(… AS …) in the statement",
+    "cut": "date_trunc('{unit}', …)",
+    "grow": ", or add it with ALTER TABLE … ADD COLUMN",
+}
 """What errors about rows of a statement advise."""
 
 
@@ -104,18 +103,18 @@ class DuckDBBackend:
     def explain(self, statement: Statement) -> StatementResult:
         analyze = statement.tokens.accept("ANALYZE")
         query = self.tree(statement, SqlText(statement.tokens.remaining_text, "query", statement.tokens.dialect))
-        return query_report.explain(query, self.limit(statement), analyze=analyze)
+        return sql.query_report.explain(query, self.limit(statement), analyze=analyze)
 
     def summarize(self, statement: Statement) -> pl.LazyFrame:
         text = statement.tokens.remaining_text
         text = text if dispatch.is_query(statement) else f"FROM {text}"
-        return query_report.summarize(
+        return sql.query_report.summarize(
             self.tree(statement, SqlText(text, "query", statement.tokens.dialect)), self.limit(statement)
         )
 
     def copy(self, statement: Statement) -> StatementResult:
         source = SqlText(f"COPY {statement.tokens.remaining_text}", "statement", statement.tokens.dialect)
-        return query_report.copy(source, self.limit(statement), partial(self.tree, statement))
+        return sql.query_report.copy(source, self.limit(statement), partial(self.tree, statement))
 
     def tree(self, statement: Statement, source: SqlText, tree: Any = None) -> QueryTree:
         """Return the tree of a query whose names are resolved. Raises as `query`."""
@@ -189,7 +188,8 @@ class DuckDBBackend:
     # ---- changes: the methods of tables ----------------------------------------------------------
 
     def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
-        selected = input_frames.open_lazy_frame(rows, error_hints=_HINTS)
+        error_hints = writing.value_casting.ErrorHints(**_HINTS)
+        selected = writing.input_frames.open_lazy_frame(rows, error_hints=error_hints)
         return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:

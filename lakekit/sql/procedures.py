@@ -19,6 +19,7 @@ from lakekit.read.table_scan import context_of
 from lakekit.sql import show
 from lakekit.sql.calls import (
     PROCEDURES,
+    call_procedure as call_procedure,  # noqa: PLC0414 - dispatch finds it here, with all that this module registers
     format_parameters,
     options_of,
     partitions_of,

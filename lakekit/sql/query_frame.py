@@ -19,12 +19,12 @@ import polars as pl
 from polars.io.plugins import register_io_source
 from sqlglot import exp
 
+from lakekit import table
 from lakekit.columns import col, cols
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.polars_types import VARIANT, entries_type
 from lakekit.sql import cage
 from lakekit.sql.query_tree import first_rows, is_plain, plain_scan
-from lakekit.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,7 +134,7 @@ def lazy_frame(bound: BoundQuery) -> pl.LazyFrame:
         first = n_rows if predicate is None else None
         schema = bound.schema if needed is None else pl.Schema({name: bound.schema[name] for name in needed})
         left = n_rows
-        for batch in _batches(bound, bound.select(needed, first), schema):
+        for batch in _batches(bound, needed, first, schema):
             rows = batch if predicate is None else batch.filter(predicate)
             rows = rows if with_columns is None else rows.select(cols(with_columns))
             rows = rows if left is None else rows.head(left)
@@ -204,7 +204,7 @@ def row_count(query: QueryTree) -> pl.LazyFrame | None:
 
 def _counted_scan(query: QueryTree) -> QueryScan | None:
     scan, outputs = plain_scan(query), query.tree.expressions
-    if scan is None or len(outputs) != 1 or not isinstance(scan.table, Table):
+    if scan is None or len(outputs) != 1 or not isinstance(scan.table, table.Table):
         return None
     output = outputs[0].unalias()
     is_count = isinstance(output, exp.Count) and isinstance(output.this, (exp.Star, exp.Literal))
@@ -218,13 +218,22 @@ def _needed(columns: list[str], predicate: pl.Expr | None, schema: pl.Schema) ->
     return [name for name in schema if name in wanted] or schema.names()[:1]
 
 
-def _batches(bound: BoundQuery, sql: str, schema: pl.Schema) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a statement, and frames without rows while DuckDB computes."""
+def _batches(
+    bound: BoundQuery, columns: list[str] | None, first: int | None, schema: pl.Schema
+) -> Iterator[pl.DataFrame]:
+    """Yield the first rows of a query, and frames without rows while DuckDB computes.
+
+    A query without tables needs no pyarrow, unless it has so many columns that batches are made small.
+    """
     empty = pl.DataFrame(schema=schema)
     batch_rows = max(2048, min(_BATCH_ROWS, _BATCH_VALUES // len(schema)))
     with bound.run() as run:
 
         def push(put: Callable[[Any], bool]) -> None:
+            if not bound.query.scans and batch_rows == _BATCH_ROWS:
+                run.push_frames(bound.select(list(schema), first), put)
+                return
+            sql = bound.select(columns, first)
             for batch in run.reader(sql, batch_rows):
                 if put(batch):
                     return
@@ -234,8 +243,10 @@ def _batches(bound: BoundQuery, sql: str, schema: pl.Schema) -> Iterator[pl.Data
 
 
 def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
-    """Return an Arrow batch of DuckDB as a frame of these columns. Raises `ValueOutOfRange`."""
-    frame = pl.DataFrame(pl.from_arrow(batch.rename_columns([f"c{at}" for at in range(len(schema))])))
+    """Return a batch of DuckDB, of Arrow or a frame, as a frame of these columns. Raises `ValueOutOfRange`."""
+    frame = batch
+    if not isinstance(frame, pl.DataFrame):
+        frame = pl.DataFrame(pl.from_arrow(batch.rename_columns([f"c{at}" for at in range(len(schema))])))
     frame.columns = schema.names()
     own = frame.schema
     changed = {name: dtype for name, dtype in schema.items() if own[name] != dtype}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from lakekit.columns import cast_columns, cols
+from lakekit.columns import cast_columns, cols, instance
 from lakekit.errors import Unsupported
 from lakekit.options.redaction import excerpt
 from lakekit.read.user_expressions import translate_panics
@@ -147,17 +147,13 @@ def _duckdb_dtype(t: DataType, dtype: pl.DataType) -> pl.DataType:
     """Return the type in which DuckDB is to see a column: MAP is a type of its own."""
     match t.root, dtype:
         case "MAP", pl.List(inner=pl.Struct() as entry):
-            key, value = (_instance(inner.dtype) for inner in entry.fields)
+            key, value = (instance(inner.dtype) for inner in entry.fields)
             return pl.Map(_duckdb_dtype(part(t.key), key), _duckdb_dtype(part(t.value), value))
         case "ARRAY", pl.List():
-            return pl.List(_duckdb_dtype(part(t.element), _instance(dtype.inner)))
+            return pl.List(_duckdb_dtype(part(t.element), instance(dtype.inner)))
         case "ROW", pl.Struct():
             types = {inner.name: inner.type for inner in t.fields}
             return pl.Struct(
-                {inner.name: _duckdb_dtype(types[inner.name], _instance(inner.dtype)) for inner in dtype.fields}
+                {inner.name: _duckdb_dtype(types[inner.name], instance(inner.dtype)) for inner in dtype.fields}
             )
     return dtype
-
-
-def _instance(dtype: Any) -> pl.DataType:
-    return dtype() if isinstance(dtype, type) else dtype

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from lakekit.catalog.views import View
+from lakekit import catalog
 from lakekit.errors import LakekitError, LimitExceeded
 from lakekit.expressions.parser import SqlText, parse_statement
 from lakekit.sql import query_refusal
@@ -37,6 +37,7 @@ from lakekit.sql.query_scan import QueryScan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lakekit.catalog.views import View
     from lakekit.sql.backend import Statement
     from lakekit.sql.cage import QueryRun
 
@@ -166,7 +167,7 @@ class QueryTree:
         alias = node.args.get("alias") or exp.TableAlias()
         if alias.args.get("this") is None:
             alias.set("this", exp.to_identifier(parts[-1], quoted=True))
-        if isinstance(table, View):
+        if isinstance(table, catalog.views.View):
             _replace(node, exp.Subquery(this=self._view(table, (*views, table.name))), alias, table)
         else:
             self._replace_scan(node, QueryScan(name, table, source, version), alias, source)

@@ -17,8 +17,7 @@ from lakekit.catalog import views
 from lakekit.catalog.views import MaterializedTable, View
 from lakekit.columns import col
 from lakekit.errors import ColumnNotFound, InvalidOption, NotFound, Unsupported, ViewNotFound
-from lakekit.format_table.scan import FORMAT_TABLE
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECTS
 from lakekit.read.table_scan import context_of
 from lakekit.sql import ddl, show
 from lakekit.sql.backend import StatementResult, parse_properties

@@ -9,8 +9,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.storage.local import LocalStorage, absolute_path
-from lakekit.storage.object_store_options import SCHEMES
-from lakekit.storage.protocol import SupportsConfinement
+from lakekit.storage.protocol import SCHEMES, SupportsConfinement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

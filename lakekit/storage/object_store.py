@@ -37,13 +37,15 @@ from lakekit.options.option import FrozenDict
 from lakekit.parallel import parallel_map, start_together
 from lakekit.runtime import new_id, new_lock
 from lakekit.storage import object_store_options, object_store_requests
-from lakekit.storage.object_store_options import SCHEME_ALIASES, SCHEMES, StoreOptions
-from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
+from lakekit.storage.object_store_options import StoreOptions
+from lakekit.storage.protocol import SCHEME_ALIASES, SCHEMES, ClaimRefused, FileMissing, Stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from obstore.store import ObjectStore
+
+    from lakekit.storage.object_store_options import StoreOptions
 
 
 _WRITER_COUNT = 8

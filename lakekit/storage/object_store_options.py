@@ -29,26 +29,11 @@ from lakekit.errors import InvalidOption
 from lakekit.options.option import EMPTY, FrozenDict, is_secret
 from lakekit.storage import environment
 from lakekit.storage.environment import CredentialSource, cached_source
+from lakekit.storage.protocol import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SCHEMES = {
-    "s3": "s3",
-    "s3a": "s3",
-    "s3n": "s3",
-    "oss": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "az": "azure",
-    "azure": "azure",
-    "adl": "azure",
-    "abfs": "azure",
-    "abfss": "azure",
-}
-"""Scheme of a URL -> the protocol of its store. OSS is spoken to by its S3-compatible endpoint."""
-SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-"""Schemes that are another name of one."""
 MAX_RETRIES = 8
 """How often a request is tried again after 5xx, 429, a timeout or a broken connection, each time after a longer wait.
 """

@@ -31,6 +31,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+SCHEMES = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "oss": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "azure",
+    "azure": "azure",
+    "adl": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+}
+"""Scheme of a URL -> the protocol of its store. OSS is spoken to by its S3-compatible endpoint."""
+SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+"""Schemes that are another name of one."""
+
 
 class FileMissing(StorageFailed, FileNotFoundError):
     """There is no file at `path`."""

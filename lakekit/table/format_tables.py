@@ -22,7 +22,7 @@ from lakekit.metadata import schemas as schema_files
 from lakekit.model import partition as partitions
 from lakekit.model.table_paths import OBJECT_LOCATION
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECTS
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.read import polars_pushdown
@@ -48,7 +48,7 @@ def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = 
 
     Raises: what opening raises.
     """
-    kinds_of: Mapping[str, Callable[..., Table]] = {listing.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
+    kinds_of: Mapping[str, Callable[..., Table]] = {FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
     make = kinds_of.get(str(context_of(table).options.type))
     return table if make is None or type(table) is not Table else rebuild_table(table, make)
 
@@ -82,7 +82,7 @@ class FormatTable(Table):
             f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, "
             "truncate, drop_partitions, files, partitions"
         )
-        raise Unsupported(msg, feature=listing.FORMAT_TABLE)
+        raise Unsupported(msg, feature=FORMAT_TABLE)
 
     # ---- rows
 
@@ -108,7 +108,7 @@ class FormatTable(Table):
         if merge_schema:
             raise Unsupported(
                 f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out",
-                feature=listing.FORMAT_TABLE,
+                feature=FORMAT_TABLE,
             )
         return writes.append_rows(self.facts(), frame, cast=cast)
 
@@ -289,7 +289,7 @@ def define_format_table(
     """
     if schema_files.list_ids(table_location):
         raise schemas.table_already_exists(table_location)
-    all_options = {**(options or {}), "type": listing.FORMAT_TABLE, "file.format": format_name.strip().lower()}
+    all_options = {**(options or {}), "type": FORMAT_TABLE, "file.format": format_name.strip().lower()}
     if location is not None:
         all_options["path"] = listing.portable_location(table_location, location)
     if "primary-key" in all_options:

@@ -10,8 +10,7 @@ from lakekit.ddl.table_definition import to_fields
 from lakekit.errors import TableAlreadyExists
 from lakekit.metadata.table_context import TableLocation, table_name_of
 from lakekit.model.table_paths import Locations, TablePaths
-from lakekit.options.option import FrozenDict, SecretOptions
-from lakekit.options.table_options import normalize_keys
+from lakekit.options.option import FrozenDict, SecretOptions, normalize_keys
 from lakekit.read.table_scan import context_of
 from lakekit.table.format_tables import to_table_of_kind
 from lakekit.table.table import Table

@@ -37,8 +37,8 @@ import pyarrow as pa
 from lakekit.columns import drop_columns
 from lakekit.format.polars_types import polars_type
 from lakekit.testing.fixtures import fixtures
-from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part
-from lakekit.types.arrow import timestamp_unit, to_arrow
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType, parse, part, timestamp_unit
+from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -475,6 +475,12 @@ def field_to_json(field: Field) -> dict[str, Any]:
     return members
 
 
+def timestamp_unit(precision: int | None) -> str:
+    """Return the Arrow unit of timestamps of that precision: ms up to 3, us up to 6, ns above."""
+    digits = 6 if precision is None else precision
+    return "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
+
+
 def part(t: DataType | None) -> DataType:
     """Return a part of a nested type, which must not be None."""
     if t is None:

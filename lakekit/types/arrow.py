@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, Instant, part
+from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, Instant, part, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,12 +47,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "DATE": pa.date32(),
     "TIME": pa.time32("ms"),
 }
-
-
-def timestamp_unit(precision: int | None) -> str:
-    """Return the Arrow unit of timestamps of that precision: ms up to 3, us up to 6, ns above."""
-    digits = 6 if precision is None else precision
-    return "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
 
 
 def to_arrow(t: DataType) -> pa.DataType:

@@ -29,9 +29,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.columns import collect_batches
+from lakekit.columns import collect_batches, pass_interrupt
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
-from lakekit.format.external_reader import pass_interrupt
 from lakekit.format.polars_types import polars_schema
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, first_duplicate, part

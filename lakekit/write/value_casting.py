@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit.columns import series_field
+from lakekit.columns import instance, series_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.expressions.type_casts import to_decimal
 from lakekit.expressions.typed_expression import typed_value
@@ -249,13 +249,6 @@ def _widened_type(current: DataType, dtype: pl.DataType) -> DataType | None:
         grown = replace(current, precision=integer_digits + scale, scale=scale)
         return grown if grown != current and integer_digits + scale <= 38 else None
     return None
-
-
-def instance(dtype: object) -> pl.DataType:
-    """Return the Polars type of an inner type, which may be given as its class."""
-    polars_dtype = dtype() if isinstance(dtype, type) else dtype
-    assert isinstance(polars_dtype, pl.DataType)
-    return polars_dtype
 
 
 # ---- value casting ------------------------------------------------------------

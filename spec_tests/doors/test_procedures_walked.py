@@ -11,8 +11,7 @@ import lakekit as lk
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.metadata import snapshots
 from lakekit.options.features import FEATURES
-from lakekit.sql import dispatch as dispatch  # noqa: PLC0414 - enters the procedures
-from lakekit.sql.calls import PROCEDURES
+from lakekit.sql.procedures import PROCEDURES
 
 NAMED = {name.removeprefix("procedure."): feature for name, feature in FEATURES.items() if name.startswith("procedure.")}
 

@@ -66,6 +66,37 @@ def test_the_shell_says_what_it_is_without_the_libraries_of_its_verbs(words):
     )
 
 
+LOADED = "import sys\nfrom lakekit.cli.main import main\nsys.argv[1:] = {words!r}\nmain()\nprint(*sys.modules, sep='|')"
+CATALOG = "catalog.catalog catalog.catalog_core catalog.connection catalog.identifier catalog.metastore catalog.session"
+QUERY = """
+expressions.dialect expressions.parser expressions.scope expressions.typed_expression
+sql.backend sql.cage sql.dispatch sql.duckdb_backend sql.parameters sql.query_expression sql.query_frame sql.query_refusal sql.query_scan sql.query_tree
+sql.error_position sql.session sql.session_statement sql.tokenizer
+"""
+EMPTY = "data_file file_index lsm bucket commit ddl dml maintenance.compact inspection notebook format_table text_format codec"
+"""Rooms of lakekit that a query without tables does not enter."""
+
+
+def test_a_query_without_tables_loads_no_reader_and_no_arrow(tmp_path):
+    """pyarrow, numpy and pandas each take longer to load than the query and all of lakekit that it needs."""
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED.format(words=["sql", str(tmp_path), "-e", "SELECT 1"])], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = set(ran.stdout.splitlines()[-1].split("|"))
+    assert loaded & {*GUESTS.split(), "fractions", "configparser", "asyncio", "ssl"} <= {"polars", "importlib.metadata"}
+    assert {f"lakekit.{module}" for module in EMPTY.split()} & loaded == set()
+    for room, expected in (("catalog", CATALOG), ("expressions", QUERY), ("sql", QUERY)):
+        wanted = {f"lakekit.{module}" for module in expected.split() if module.startswith(f"{room}.")}
+        assert {module for module in loaded if module.startswith(f"lakekit.{room}.")} == wanted
+
+
+def test_a_query_of_a_table_loads_no_pandas(tmp_path):
+    copytree(ROOT / "fixtures" / "tables" / "append_compacted", tmp_path / "shop.db" / "read")
+    words = ["sql", str(tmp_path), "-e", "SELECT * FROM shop.read LIMIT 5"]
+    ran = subprocess.run([sys.executable, "-c", LOADED.format(words=words)], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert set(ran.stdout.splitlines()[-1].split("|")) & {"pandas", "pyarrow.dataset", "fastavro", "pyspark", "ipywidgets"} == set()
+
+
 READS = """
 import json, sys, lakekit
 for table in (lakekit.open({path!r}), lakekit.connect({warehouse!r})["shop.read"]):
@@ -110,7 +141,6 @@ def test_modules_loaded_by_name_are_counted():
                     found.add(name(path))
     assert found <= {
         "lakekit/__init__.py",
-        "lakekit/maintenance/__init__.py",
         "lakekit/sql/cage.py",
         "lakekit/plugins.py",
         "lakekit/spark/__init__.py",

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakekit.columns import pass_interrupt
 from lakekit.draw import cards
 from lakekit.draw.humanize import escape_controls, format_cell, plural
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed, Unsupported, ValueOutOfRange
@@ -207,7 +208,7 @@ class Findings:
                 remedy=remedy or RESTORE,
             )
         except external_reader.FOREIGN_FAILURES as damaged:
-            external_reader.pass_interrupt(damaged)
+            pass_interrupt(damaged)
             self.add_problem(
                 f"{what} is unreadable",
                 (str(damaged).splitlines() or [type(damaged).__name__])[0],
