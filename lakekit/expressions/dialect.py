@@ -29,24 +29,62 @@ class LakekitDialect(DuckDB):
         COMMANDS = set()  # noqa: RUF012 - sqlglot would keep what follows CALL as one text, cut at any semicolon
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes
-        """DuckDB's grammar, and `t@tag`; an output of a SELECT knows its place in the text, `meta["span"]`."""
+        """DuckDB's grammar, and `t@tag`; nodes that a query's text is changed at know their place, `meta["span"]`.
+
+        Those are outputs, tables with their tags, versions, types, functions, parameters, and operands of + - *.
+        """
 
         def _parse_projections(self) -> Any:
             return self._parse_csv(self._parse_projection), None
 
         def _parse_projection(self) -> Any:
-            first = self._curr
-            node = self._parse_expression()
+            return self._placed(self._curr, self._parse_expression())
+
+        def _placed(self, first: Any, node: Any) -> Any:
+            """Return a node that was read from a token on, with its place in the text."""
             if node is not None and first is not None and self._prev is not None:
                 node.meta["span"] = (first.start, self._prev.end + 1)
             return node
 
+        def _parse_table_part(self, *args: Any, **options: Any) -> Any:
+            return self._placed(self._curr, super()._parse_table_part(*args, **options))
+
+        def _parse_version(self) -> Any:
+            return self._placed(self._curr, super()._parse_version())
+
+        def _parse_function_call(self, *args: Any, **options: Any) -> Any:
+            first, node = self._curr, super()._parse_function_call(*args, **options)
+            return self._placed(first, node) if isinstance(node, exp.Func) else node
+
+        def _parse_types(self, *args: Any, **options: Any) -> Any:
+            first, node = self._curr, super()._parse_types(*args, **options)
+            return self._placed(first, node) if isinstance(node, exp.DataType) else node
+
+        def _parse_unnest(self, *args: Any, **options: Any) -> Any:
+            return self._placed(self._curr, super()._parse_unnest(*args, **options))
+
+        def _parse_placeholder(self) -> Any:
+            return self._placed(self._curr, super()._parse_placeholder())
+
+        def _parse_factor(self, *args: Any, **options: Any) -> Any:
+            before, first = self._prev, self._curr
+            node = super()._parse_factor(*args, **options)
+            return self._placed(first, node) if _is_one(before, _TERMS) or _is_one(self._curr, _TERMS) else node
+
+        def _parse_factor_operand(self) -> Any:
+            before, first = self._prev, self._curr
+            node = super()._parse_factor_operand()
+            return self._placed(first, node) if _is_one(before, _FACTORS) or _is_one(self._curr, _FACTORS) else node
+
         def _parse_table_parts(self, *args: Any, **options: Any) -> Any:
+            first = self._curr
             table = super()._parse_table_parts(*args, **options)
+            if not isinstance(table, exp.Table):
+                return table
+            end = _end_of(table.parts[-1]) if table.parts else None
             at = self._curr
             is_tag = (
-                isinstance(table, exp.Table)
-                and at is not None
+                at is not None
                 and at.token_type == TokenType.PARAMETER
                 and at.text == "@"
                 and at.start == self._prev.end + 1
@@ -58,7 +96,25 @@ class LakekitDialect(DuckDB):
                     self.raise_error("Expected the name of a tag")
                 literal = exp.Literal.string(tag.name)
                 table.set("version", exp.Version(this="VERSION", expression=literal, kind="AS OF"))
+                end = self._prev.end + 1
+            if end is not None:
+                table.meta["span"] = (first.start, end)
             return table
+
+
+_TERMS = frozenset({TokenType.PLUS, TokenType.DASH})
+_FACTORS = frozenset({TokenType.STAR})
+
+
+def _is_one(token: Any, kinds: frozenset[TokenType]) -> bool:
+    return token is not None and token.token_type in kinds
+
+
+def _end_of(part: Any) -> int | None:
+    """Return where a part of a table's name ends, if it is known."""
+    if "span" in part.meta:
+        return int(part.meta["span"][1])
+    return int(part.meta["end"]) + 1 if "end" in part.meta else None
 
 
 @cache

@@ -116,7 +116,7 @@ def parse_expression(text: str, name: str, *, dialect: str = "lakekit") -> Node:
 
 def parse_text(source: SqlText) -> Node:
     """Return the tree of one expression. Raises the errors of `parse_expression`."""
-    return _parse(source, _parse_as_expression)
+    return _parse(source, _well_read_tokens(source), _parse_as_expression)
 
 
 def parse_statement(text: str, name: str = "statement", *, dialect: str = "lakekit") -> Node:
@@ -124,7 +124,19 @@ def parse_statement(text: str, name: str = "statement", *, dialect: str = "lakek
 
     Raises: `SqlError`, also for a statement that sqlglot keeps as text; `TypeError` for what is no text.
     """
-    return _parse(SqlText(text, name, dialect), _parse_as_statement)
+    source = SqlText(text, name, dialect)
+    return _parse(source, _well_read_tokens(source), _parse_as_statement)
+
+
+def parse_query(source: SqlText) -> tuple[Node, list[Token]]:
+    """Return the tree of one statement, and the tokens it was made of, where the tree is not what is computed.
+
+    Words that sqlglot reads in another sense than DuckDB are taken: DuckDB gets the text itself.
+
+    Raises: the errors of `parse_statement`.
+    """
+    tokens = tokenize(source)
+    return _parse(source, tokens, _parse_as_statement), tokens
 
 
 def tokenize(source: SqlText) -> list[Token]:
@@ -176,14 +188,11 @@ def _last_quote(text: str) -> int:
     return max(text.rfind(mark) for mark in ("'", '"', "`", "/*", "$"))
 
 
-def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Node]]) -> Node:
-    tokens = tokenize(source)
+def _parse(source: SqlText, tokens: list[Token], parse: Callable[[SqlText, Sequence[Token]], list[Node]]) -> Node:
     if not tokens:
         raise source.error(0, "the text is empty")
     if source.dialect == "spark":
         tokens = _with_doubled_quotes(tokens, source.text)
-    else:
-        _refuse_misread(source, tokens)
     failure: tuple[int, str] | None = None
     trees: list[Node] = []
     try:
@@ -204,7 +213,15 @@ def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Nod
     return trees[0]
 
 
-def _refuse_misread(source: SqlText, tokens: Sequence[Token]) -> None:
+def _well_read_tokens(source: SqlText) -> list[Token]:
+    """Return the tokens of a text whose tree is computed. Raises `SqlError`, also for what sqlglot reads otherwise."""
+    tokens = tokenize(source)
+    if source.dialect == "lakekit":
+        refuse_misread(source, tokens)
+    return tokens
+
+
+def refuse_misread(source: SqlText, tokens: Sequence[Token]) -> None:
     """Raise `SqlError` for words that sqlglot reads in another sense than DuckDB, and without a word."""
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):  # scalar: one a word of a statement
         is_text = token.token_type == TokenType.STRING

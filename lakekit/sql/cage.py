@@ -41,6 +41,7 @@ from lakekit.errors import (
 from lakekit.expressions.parser import tokenize
 from lakekit.options.redaction import without_secrets
 from lakekit.parallel import core_count, iterate_pushed_within
+from lakekit.sql.duckdb_tree import SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,8 +61,6 @@ _CLOSED = {
     "allow_unsigned_extensions": False,
     "python_enable_replacements": False,
 }
-_ARITHMETIC = {"lakekit_add": "+", "lakekit_sub": "-", "lakekit_mul": "*"}
-"""Functions by which sums of INT become BIGINT, and their operators."""
 _UNKNOWN_TYPES = (('"NULL"', '"NULL"'), ('"NULL"', "INTEGER"), ("INTEGER", '"NULL"'))
 """Types that fit an operand of a type that DuckDB does not know where it chooses, as an aggregate or an alias.
 
@@ -103,11 +102,12 @@ def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - 
     database.execute("SET TimeZone = 'UTC'")
     database.execute("SET enable_progress_bar = false")
     database.execute("SET produce_arrow_string_view = true")
-    for name, sign in _ARITHMETIC.items():  # scalar: three
+    for name, sign in SUMS.items():  # scalar: three
         unknown = ", ".join(f"(a {a}, b {b}) AS a {sign} b" for a, b in _UNKNOWN_TYPES)
         database.execute(
             f"CREATE MACRO {name}(a INTEGER, b INTEGER) AS a::BIGINT {sign} b::BIGINT, {unknown}, (a, b) AS a {sign} b"
         )
+    database.execute("CREATE TYPE bytes AS BLOB")
     if not files:
         database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
@@ -161,9 +161,9 @@ class QueryRun:
         frames = pl.scan_arrow_c_stream(self._connection.sql(sql))
         frames.sink_batches(put, maintain_order=True, engine="streaming")
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the few rows of a statement."""
-        result: list[tuple[Any, ...]] = self.wait(lambda: self._connection.sql(sql).fetchall())
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the few rows of a statement, with values for its parameters."""
+        result: list[tuple[Any, ...]] = self.wait(lambda: self._connection.sql(sql, params=values or None).fetchall())
         return result
 
     def wait(self, compute: Callable[[], Any]) -> Any:

@@ -116,15 +116,9 @@ class DuckDBBackend:
         source = SqlText(f"COPY {statement.tokens.remaining_text}", "statement", statement.tokens.dialect)
         return sql.query_report.copy(source, self.limit(statement), partial(self.tree, statement))
 
-    def tree(self, statement: Statement, source: SqlText, tree: Any = None) -> QueryTree:
+    def tree(self, statement: Statement, source: SqlText) -> QueryTree:
         """Return the tree of a query whose names are resolved. Raises as `query`."""
-        return QueryTree.of(
-            statement,
-            source,
-            statement_of=partial(self._statement_of, statement),
-            files=self.files,
-            tree=tree,
-        )
+        return QueryTree.of(statement, source, statement_of=partial(self._statement_of, statement), files=self.files)
 
     def limit(self, statement: Statement) -> QueryLimit:
         """Return the bounds of a query. Raises `InvalidOption`."""

@@ -101,6 +101,7 @@ def bind(tree: Node, values: Mapping[str, Any]) -> Node:
             known = ", ".join(f":{key}" for key in values) or "none"
             raise InvalidOption(f"parameter :{name} has no value; there are {known}", key="parameters", value=None)
         made = literal(name, values[name])
+        made.meta.update(node.meta)
         if node is tree:
             return made
         node.replace(made)

@@ -1,30 +1,38 @@
 """Expressions of a query as DuckDB is to compute them: outputs with names, fields of UNNEST, sums of INT in BIGINT.
 
     SELECT count(*), a + 1 FROM t, UNNEST(t.c) AS s(x, y)
-        ->   SELECT COUNT(*) AS "count(*)", lakekit_add(a, 1) AS "a + 1"
+        ->   SELECT count(*) AS "count(*)", lakekit_add(a , 1) AS "a + 1"
              FROM t, LATERAL (SELECT unnest(t.c, max_depth := 2)) AS s(x, y)
 
 Also hints: options of a table in a comment that begins with a plus, behind its name or its alias. Each function changes
-the tree that it is given. `lakekit_add` is a function of the database (`cage`) that adds INT in
-BIGINT, and everything else as `+` does.
+the tree that it is given, and notes what that is in the query's text, which is None where DuckDB gets the text that
+sqlglot writes for the tree. `lakekit_add` is a function of the database (`cage`) that adds INT in BIGINT, and
+everything else as `+` does.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
+from lakekit.expressions.parser import refuse_misread
 from lakekit.model.table_paths import check_not_in_hint
 from lakekit.options.redaction import without_secrets
 from lakekit.sql.backend import parse_properties
+from lakekit.sql.parameters import literal
+from lakekit.sql.query_text import quoted
 from lakekit.sql.tokenizer import TokenStream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from lakekit.errors import SqlError
     from lakekit.expressions.parser import SqlText
+    from lakekit.sql.query_text import QueryText
 
     Node = Any
     """A node of sqlglot's tree."""
@@ -34,16 +42,19 @@ WIDENED = tuple(_FUNCTIONS)
 """Nodes that `widen` takes."""
 _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.Dot, exp.Identifier)
 """Outputs that DuckDB names itself."""
+_OTHER_TYPES = re.compile(r"<|_LTZ|_NTZ|\bLOCAL\b|\bBYTE\b|\b(?:TIME|BINARY|VARBINARY)\s*\(", re.IGNORECASE)
+"""What is in a type that DuckDB writes otherwise."""
+_SIZED_BLOB = re.compile(r"\bBLOB\s*\(\d+\)")
 
 
-def name_outputs(tree: Node, source: SqlText) -> None:
+def name_outputs(tree: Node, source: SqlText, text: QueryText | None) -> None:
     """Name outputs that have no name by the text that the statement has for them."""
     for select in tree.find_all(exp.Select):
         outputs = select.expressions
-        select.set("expressions", [_named(output, source) for output in outputs])
+        select.set("expressions", [_named(output, source, text) for output in outputs])
 
 
-def _named(output: Node, source: SqlText) -> Node:
+def _named(output: Node, source: SqlText, text: QueryText | None) -> Node:
     inner = output
     while isinstance(inner, exp.Paren):
         inner = inner.this
@@ -51,13 +62,55 @@ def _named(output: Node, source: SqlText) -> Node:
         return output
     span = output.meta.get("span")
     if span is None:
-        text = output.sql(source.dialect if source.dialect == "spark" else "duckdb", normalize_functions="lower")
+        name = output.sql(source.dialect if source.dialect == "spark" else "duckdb", normalize_functions="lower")
     else:
-        text = source.text[span[0] : span[1]]
-    return exp.alias_(output, text, quoted=True, copy=False)
+        name = source.text[span[0] : span[1]]
+    if span is not None and text is not None:
+        text.wrap(span[0], span[1], "", f" AS {quoted(name)}", rank=1)
+    return exp.alias_(output, name, quoted=True, copy=False)
 
 
-def expand_fields(node: Node, maps: Collection[str]) -> None:
+def bind_text(tree: Node, text: QueryText, values: Mapping[str, Any]) -> None:
+    """Put the literals of parameters in their places of the text. Raises `InvalidOption` as `literal`."""
+    for node in tree.find_all(exp.Placeholder, exp.Parameter):
+        name = node.this if isinstance(node.this, str) else getattr(node.this, "name", "")
+        span = node.meta.get("span")
+        if span is not None and name in values:
+            text.replace(*span, f"({literal(name, values[name]).sql('duckdb')})")
+
+
+def name_types(tree: Node, text: QueryText) -> None:
+    """Put DuckDB's words in the place of types that it calls otherwise, as ARRAY<INT> and TIMESTAMP_LTZ(3)."""
+    for node in tree.find_all(exp.DataType):
+        span = node.meta.get("span")
+        if span is None or isinstance(node.parent, (exp.DataType, exp.ColumnDef)):
+            continue
+        written = text.source.text[span[0] : span[1]]
+        if _OTHER_TYPES.search(written) is not None:
+            text.replace(*span, _SIZED_BLOB.sub("BLOB", node.sql("duckdb")))
+
+
+def translate_calls(tree: Node, text: QueryText, name: str) -> bool:
+    """Put what sqlglot writes for DuckDB in the place of calls of a function that DuckDB has not, as regexp_like.
+
+    Return whether there are some. Raises: `SqlError` for words within that sqlglot reads in another sense.
+    """
+    found = False
+    for node in tree.find_all(exp.Func):
+        span = node.meta.get("span")
+        if span is None or isinstance(node, exp.Anonymous):
+            continue
+        if text.source.text[span[0] : span[0] + len(name)].lower() != name or text.is_replaced(*span):
+            continue
+        refuse_misread(text.source, [token for token in text.tokens if span[0] <= token.start < span[1]])
+        copy = node.copy()
+        narrow(copy)
+        text.rewrite(span[0], span[1], copy.sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE))
+        found = True
+    return found
+
+
+def expand_fields(node: Node, maps: Collection[str], text: QueryText | None) -> None:
     """Make the fields of ROWs columns where UNNEST(…) AS s(a, b) names several; keys and values of a MAP among `maps`.
 
     Changes the tree.
@@ -68,16 +121,32 @@ def expand_fields(node: Node, maps: Collection[str]) -> None:
     if not isinstance(node.parent, (exp.From, exp.Join)) or len(node.expressions) != 1:
         return
     rows = node.expressions[0]
+    is_map = isinstance(rows, exp.Column) and rows.name.lower() in maps
     call = exp.Anonymous(
         this="unnest",
         expressions=[
-            exp.Anonymous(this="map_entries", expressions=[rows])
-            if isinstance(rows, exp.Column) and rows.name.lower() in maps
-            else rows,
+            exp.Anonymous(this="map_entries", expressions=[rows]) if is_map else rows,
             exp.PropertyEQ(this=exp.to_identifier("max_depth"), expression=exp.Literal.number(2)),
         ],
     )
+    if text is not None and "span" in node.meta:
+        _expand_text(node.meta["span"][0], text, is_map=is_map)
     node.replace(exp.Lateral(this=exp.Subquery(this=exp.Select(expressions=[call])), alias=alias))
+
+
+def _expand_text(start: int, text: QueryText, *, is_map: bool) -> None:
+    """Note in a text what `expand_fields` does to an UNNEST that begins at `start`."""
+    index = next(at for at, token in enumerate(text.tokens) if token.start == start)
+    opened, depth = text.tokens[index + 1], 0
+    closed = opened
+    for token in text.tokens[index + 1 :]:  # scalar: one a word of the call
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        closed = token
+        if not depth:
+            break
+    call = ("(map_entries(", ")") if is_map else ("(", "")
+    text.replace(start, opened.end + 1, f"LATERAL (SELECT unnest{call[0]}")
+    text.replace(closed.start, closed.end + 1, f"{call[1]}, max_depth := 2))")
 
 
 def operands_of_unknown_type(tree: Node) -> set[int]:
@@ -97,10 +166,23 @@ def operands_of_unknown_type(tree: Node) -> set[int]:
     return around
 
 
-def widen(node: Node) -> None:
+def widen(node: Node, text: QueryText | None) -> None:
     """Compute a sum, a difference or a product of INT in BIGINT; what adds to it is BIGINT then already."""
-    if not any(_is_wide(side) for side in (node.this, node.expression)):
-        node.replace(exp.Anonymous(this=_FUNCTIONS[type(node)], expressions=[node.this, node.expression]))
+    left, right = node.this, node.expression
+    if any(_is_wide(side) for side in (left, right)):
+        return
+    if text is not None:
+        if "span" not in left.meta or "span" not in right.meta:
+            return
+        _widen_text(text, left.meta["span"], right.meta["span"], _FUNCTIONS[type(node)])
+    call = exp.Anonymous(this=_FUNCTIONS[type(node)], expressions=[left, right])
+    node.replace(call)
+
+
+def _widen_text(text: QueryText, left: tuple[int, int], right: tuple[int, int], function: str) -> None:
+    """Note in a text that a function is called for the operator between two operands."""
+    text.wrap(left[0], right[1], f"{function}(", ")", is_sum=True)
+    text.replace(left[1], right[0], ", ", is_sum=True)
 
 
 def narrow(tree: Node) -> None:

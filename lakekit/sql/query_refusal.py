@@ -76,6 +76,16 @@ def function_name(node: Node) -> str:
     return str(name).lower()
 
 
+def is_refused(name: str) -> bool:
+    """Return whether a function, in lower case, reads the machine or the session."""
+    return name not in _HARMLESS and (name in _SESSION or _SESSION_PATTERN.match(name) is not None)
+
+
+def may_stand_in_from(name: str, *, files: bool) -> bool:
+    """Return whether a function, in lower case, may stand in FROM; `files`: also one that opens files."""
+    return name in TABLE_FUNCTIONS or (files and name in FILE_FUNCTIONS)
+
+
 def _stands_in_from(node: Node) -> bool:
     return isinstance(node.parent, exp.Table) and node.arg_key == "this"
 
@@ -86,7 +96,7 @@ def _check_table_function(node: Node, source: SqlText, *, files: bool) -> None:
     if not isinstance(last, exp.Func):
         raise source.error(0, "a table is named db.table, or catalog.db.table")
     name = function_name(function)
-    if name in TABLE_FUNCTIONS or (files and name in FILE_FUNCTIONS):
+    if may_stand_in_from(name, files=files):
         return
     if name in FILE_FUNCTIONS:
         raise Unsupported(
@@ -103,7 +113,7 @@ def _check_table_function(node: Node, source: SqlText, *, files: bool) -> None:
 
 def _check_function(node: Node, source: SqlText) -> None:
     name = function_name(node)
-    if name in _HARMLESS or (name not in _SESSION and not _SESSION_PATTERN.match(name)):
+    if not is_refused(name):
         return
     raise Unsupported(
         f"{source.name}: {name[:100]} reads the machine or the session, and a query reads its tables alone",

@@ -12,15 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.errors import Unsupported
-from lakekit.expressions.parser import SqlText, parse_statement
+from lakekit.expressions.parser import SqlText, parse_query
 from lakekit.sql import query_frame
 from lakekit.sql.backend import StatementResult
+from lakekit.sql.query_text import QueryText
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import polars as pl
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from lakekit.sql.query_scan import QueryScan
     from lakekit.sql.query_tree import QueryTree
 
-    Resolve = Callable[[SqlText, Any], QueryTree]
-    """Returns the tree of a query, read from its text or given as a tree, with its names resolved."""
+    Resolve = Callable[[SqlText], QueryTree]
+    """Returns the tree of a query with its names resolved."""
 
 
 def explain(query: QueryTree, limit: QueryLimit, *, analyze: bool) -> StatementResult:
@@ -65,25 +67,43 @@ def copy(source: SqlText, limit: QueryLimit, resolve: Resolve) -> StatementResul
             "shell --files)",
             feature="catalog.sql",
         )
-    tree = parse_statement(source.text, source.name, dialect=source.dialect)
+    tree, tokens = parse_query(source)
     if not isinstance(tree, exp.Copy) or tree.args.get("kind"):
         raise Unsupported(
             f"{source.name}: COPY (query) TO 'file' writes rows; to read a file, name read_csv('file') in the query of "
             "an INSERT",
             feature="catalog.sql",
         )
-    rows = tree.this
-    asked = exp.select("*").from_(rows) if isinstance(rows, exp.Table) else rows.unnest()
-    query = resolve(source, asked)
+    query = resolve(_copied_query(source, tokens))
+    to = QueryText.of(source, tokens)
+    to.start = next(token.start for token in tokens[_end_of_query(tokens) :] if token.text.upper() == "TO")
     run = query_frame.connected(query, limit)
     try:
-        query.relation(run)
-        tree.set("this", exp.Subquery(this=query.tree))
-        query.tree = tree
-        [(count,)] = run.rows(query.sql())
+        _, sql = query.relation(run)
+        [(count,)] = run.rows(f"COPY ({sql}) {to.write()}")
     finally:
         run.close()
     return StatementResult("row_count long", [(count,)])
+
+
+def _copied_query(source: SqlText, tokens: Sequence[Any]) -> SqlText:
+    """Return the query of COPY, or that of the table that it names, in its place in the text."""
+    end = _end_of_query(tokens)
+    is_query = tokens[1].token_type == TokenType.L_PAREN
+    first, last = (tokens[2], tokens[end - 2]) if is_query else (tokens[1], tokens[end - 1])
+    before = "".join(sign if sign == "\n" else " " for sign in source.text[: first.start])
+    named = before if is_query else before[:-5] + "FROM "
+    return SqlText(named + source.text[first.start : last.end + 1], source.name, source.dialect)
+
+
+def _end_of_query(tokens: Sequence[Any]) -> int:
+    """Return the index behind what COPY copies."""
+    depth = 0
+    for at, token in enumerate(tokens):  # scalar: one a word of the statement
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if at and not depth and (token.token_type == TokenType.R_PAREN or token.text.upper() == "TO"):
+            return at + (token.token_type == TokenType.R_PAREN)
+    return len(tokens)
 
 
 def _format_funnel(scan: QueryScan) -> str:

@@ -428,6 +428,6 @@ def test_aggregates_beside_numbers_and_shares_of_rows(tmp_path):
     assert cat.sql("SELECT a FROM d.n LIMIT 40 PERCENT").collect().height == 2
     assert cat.sql("SELECT a FROM d.n FETCH FIRST 2 ROWS ONLY").collect().height == 2
     assert cat.sql("SELECT a FROM d.n WHERE b >= TIME '12:30:00'").collect().rows() == [(2,)]
-    for text in ("SELECT last(a IGNORE NULLS) OVER (ORDER BY a) FROM d.n", "SELECT '340282366920938463463374607431768211455'::UHUGEINT"):
-        with pytest.raises(lk.LakekitError):
-            cat.sql(text).collect()
+    assert cat.sql("SELECT last(a IGNORE NULLS) OVER (ORDER BY a) FROM d.n ORDER BY a").collect().to_series().to_list() == [1, 2, 4, 5, 6]
+    with pytest.raises(lk.LakekitError):
+        cat.sql("SELECT '340282366920938463463374607431768211455'::UHUGEINT").collect()

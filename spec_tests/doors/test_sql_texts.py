@@ -1,5 +1,6 @@
 """Texts that sqlglot reads wrongly, or in too many ways, are refused with their place, in bounded time."""
 
+import duckdb
 import pytest
 
 import lakekit as lk
@@ -44,11 +45,18 @@ def test_names_of_many_parts_are_lakekits_errors(text, tmp_path):
         "jaro_winkler_similarity('CRATE', 'TRACE', 0.8) > 0",
     ],
 )
-def test_what_the_parser_reads_in_another_sense_is_refused(text, tmp_path):
+def test_what_the_parser_reads_in_another_sense_is_refused_in_a_condition_and_right_in_a_query(text, tmp_path):
     with pytest.raises(lk.SqlError):
         parse_expression(text, "where=")
-    with pytest.raises(lk.SqlError):
-        lk.connect(str(tmp_path)).sql(f"SELECT 1 FROM (SELECT DATE '2024-01-01' AS d, 'month' AS u) WHERE {text}")
+    query = f"SELECT 1 FROM (SELECT TIMESTAMP '2024-01-01' AS d, 'month' AS u) WHERE {text}"
+    cat = lk.connect(str(tmp_path))
+    try:
+        right = duckdb.connect().execute(query).fetchall()
+    except duckdb.Error:
+        with pytest.raises(lk.LakekitError):
+            cat.sql(query).collect()
+    else:
+        assert cat.sql(query).collect().rows() == right
 
 
 def test_an_index_is_the_one_that_is_written(tmp_path):
