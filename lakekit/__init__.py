@@ -19,12 +19,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakekit import errors as errors
-    from lakekit.catalog import (
-        Catalog as Catalog,
-        GlobalTable as GlobalTable,
-        SystemTable as SystemTable,
-        connect as connect,
-    )
+    from lakekit.catalog.catalog import Catalog as Catalog
+    from lakekit.catalog.connection import connect as connect
+    from lakekit.catalog.sys_tables import GlobalTable as GlobalTable, SystemTable as SystemTable
     from lakekit.commit.changes import Commit as Commit
     from lakekit.ddl.schema_changes import (
         add_column as add_column,
@@ -107,7 +104,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "lakekit.maintenance.result": "DeletionResult Expired",
     "lakekit.maintenance.check.findings": "Finding Report",
-    "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
+    "lakekit.catalog.catalog": "Catalog",
+    "lakekit.catalog.connection": "connect",
+    "lakekit.catalog.sys_tables": "GlobalTable SystemTable",
     "lakekit.dml.merge_plan": """
         WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched
         when_not_matched_by_source

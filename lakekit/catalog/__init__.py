@@ -12,22 +12,6 @@ from lakekit import plugins
 
 if TYPE_CHECKING:
     from lakekit.catalog import due_maintenance, migrate, operations, session, sys_tables, views
-    from lakekit.catalog.catalog import Catalog
-    from lakekit.catalog.connection import connect
-    from lakekit.catalog.sys_tables import GlobalTable, SystemTable
 
-_MODULES = ("due_maintenance", "migrate", "operations", "session", "sys_tables", "views")
-_HOMES = {"Catalog": "catalog", "GlobalTable": "sys_tables", "SystemTable": "sys_tables", "connect": "connection"}
-__all__ = [
-    "Catalog",
-    "GlobalTable",
-    "SystemTable",
-    "connect",
-    "due_maintenance",
-    "migrate",
-    "operations",
-    "session",
-    "sys_tables",
-    "views",
-]
-__getattr__ = plugins.late(__name__, _MODULES, _HOMES)
+__all__ = ["due_maintenance", "migrate", "operations", "session", "sys_tables", "views"]
+__getattr__ = plugins.late(__name__, __all__)

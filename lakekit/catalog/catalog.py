@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from lakekit import catalog, read, system_tables, table
+from lakekit import catalog, read, table
 from lakekit.catalog import identifier
 from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
@@ -177,9 +177,7 @@ class Catalog(CatalogCore):
         """
         parsed = identifier.parse(name)
         if parsed.database == identifier.SYSTEM:
-            return cast(
-                "Table", catalog.GlobalTable(catalog=self, name=catalog.sys_tables.check(name.partition(".")[2]))
-            )
+            return cast("Table", catalog.sys_tables.open_global_table(self, name.partition(".")[2]))
         metastore = self._names()
         opened = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
@@ -197,12 +195,7 @@ class Catalog(CatalogCore):
         return (
             opened
             if parsed.system is None
-            else cast(
-                "Table",
-                catalog.SystemTable(
-                    table=opened, name=system_tables.registry.normalize_name(parsed.system, opened.name)
-                ),
-            )
+            else cast("Table", catalog.sys_tables.open_system_table(opened, parsed.system))
         )
 
     def __getitem__(self, name: str) -> Table:

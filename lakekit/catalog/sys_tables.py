@@ -22,7 +22,7 @@ from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.options.option import hide_secrets, read_long
 from lakekit.options.redaction import redact_uri
 from lakekit.read.table_scan import context_of
-from lakekit.system_tables import metadata_tables, snapshot_tables
+from lakekit.system_tables import metadata_tables, registry, snapshot_tables
 from lakekit.table.format_tables import context_of_any_kind
 
 if TYPE_CHECKING:
@@ -223,9 +223,7 @@ class SystemTable:
         if self.name not in metadata_tables.CHANGE_TABLES:
             msg = (
                 f"{self.table.name}${self.name} cannot be followed; {' and '.join(metadata_tables.CHANGE_TABLES)} can, "
-                f"and "
-                f"so can the "
-                "table itself. Scan it instead"
+                "and so can the table itself. Scan it instead"
             )
             raise InvalidOption(msg, key="name", value=self.name)
         ctx = context_of(self.table)
@@ -237,3 +235,13 @@ class SystemTable:
 
     def __repr__(self) -> str:
         return f"SystemTable {self.table.name}${self.name}"
+
+
+def open_global_table(catalog: Catalog, name: str) -> GlobalTable:
+    """Return a table of the database `sys`. Raises `TableNotFound`."""
+    return GlobalTable(catalog=catalog, name=check(name))
+
+
+def open_system_table(table: Table, name: str) -> SystemTable:
+    """Return a system table of a table. Raises `TableNotFound`."""
+    return SystemTable(table=table, name=registry.normalize_name(name, table.name))

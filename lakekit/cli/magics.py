@@ -22,7 +22,7 @@ from lakekit.errors import InvalidOption
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.catalog import Catalog
+    from lakekit.catalog.catalog import Catalog
     from lakekit.catalog.session import Session
 
 _FILES = "--files"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.catalog import Catalog
+    from lakekit.catalog.catalog import Catalog
     from lakekit.cli.output import Output
     from lakekit.table import Table
 
@@ -202,20 +202,7 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
         parser.set_defaults(run=run)
         return parser
 
-    added = verb("sql", sql, "statements over the tables of a catalog: queries, changes, definitions, CALL")
-    added.add_argument(
-        "text", metavar="STATEMENTS", nargs="?", help="semicolons between them; standard input unless given"
-    )
-    added.add_argument(
-        "-e", "--execute", metavar="STATEMENTS", action="append", default=[], help="statements too; may be repeated"
-    )
-    added.add_argument(
-        "-f", "--file", metavar="FILE", action="append", default=[], help="a file of statements, after those of -e"
-    )
-    added.add_argument("--files", action="store_true", help="let queries read files, as read_csv('…') does")
-    added.add_argument(
-        "--dialect", choices=("lakekit", "spark"), default="lakekit", help="whose SQL the statements are"
-    )
+    _add_sql_arguments(verb("sql", sql, "statements over the tables of a catalog: queries, changes, definitions, CALL"))
     added = verb("clone", clone, "copy a table: schemas, options and the files of a snapshot")
     added.add_argument("name", metavar="NAME", help="the table, db.t")
     added.add_argument("new", metavar="NEW", help="the copy, db.u")
@@ -253,6 +240,22 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
         "repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed"
     )
     added.add_argument("name", metavar="NAME", nargs="?", help="a database or a table, db.t; everything unless given")
+
+
+def _add_sql_arguments(added: argparse.ArgumentParser) -> None:
+    added.add_argument(
+        "text", metavar="STATEMENTS", nargs="?", help="semicolons between them; standard input unless given"
+    )
+    added.add_argument(
+        "-e", "--execute", metavar="STATEMENTS", action="append", default=[], help="statements too; may be repeated"
+    )
+    added.add_argument(
+        "-f", "--file", metavar="FILE", action="append", default=[], help="a file of statements, after those of -e"
+    )
+    added.add_argument("--files", action="store_true", help="let queries read files, as read_csv('…') does")
+    added.add_argument(
+        "--dialect", choices=("lakekit", "spark"), default="lakekit", help="whose SQL the statements are"
+    )
 
 
 def _age(text: str) -> str:

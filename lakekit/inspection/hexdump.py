@@ -153,18 +153,8 @@ def hex(  # noqa: A001 - the name of a contract
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         name, path, data = "bytes", None, bytes(path_or_bytes)
     else:
-        storage, path = storages.open(path_or_bytes, storage_options)
+        path, data = _read_file(path_or_bytes, storage_options)
         name = path.rpartition("/")[2]
-        stat = storage.stat(path)
-        if stat is not None and stat.is_dir:
-            raise StorageFailed(f"{path} is a folder; lk.hex takes one of its files", path=path)
-        if stat is not None and stat.size_bytes > MAX_BYTES:
-            msg = (
-                f"{path}: {stat.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) "
-                "takes a part of them, as bytes"
-            )
-            raise LimitExceeded(msg, path=path)
-        data = storage.read(path)
     short, how, argument = hexdump_formats.parse_format_argument(
         hexdump_formats.detect_format(data, path or "") if format is None else format
     )
@@ -198,6 +188,21 @@ def hex(  # noqa: A001 - the name of a contract
         regions=FrozenDict(regions),
         fields=fields,
     )
+
+
+def _read_file(location: str | PathLike, storage_options: Mapping[str, Any] | None) -> tuple[str, bytes]:
+    """Return the path of a file and its bytes. Raises `FileMissing`, `StorageFailed`, `LimitExceeded`."""
+    storage, path = storages.open(location, storage_options)
+    stat = storage.stat(path)
+    if stat is not None and stat.is_dir:
+        raise StorageFailed(f"{path} is a folder; lk.hex takes one of its files", path=path)
+    if stat is not None and stat.size_bytes > MAX_BYTES:
+        msg = (
+            f"{path}: {stat.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) "
+            "takes a part of them, as bytes"
+        )
+        raise LimitExceeded(msg, path=path)
+    return path, storage.read(path)
 
 
 def _build_hex(
