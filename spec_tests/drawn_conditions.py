@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from spec_tests.drawn_calls import CALLS, CASTS, HOLE, PARTS, TESTS, UNITS, WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -51,8 +53,14 @@ TYPES = {
     "t9": "TIMESTAMP(9)",
     "z3": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
     "z6": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "order id": "INT",
+    "Größe": "STRING",
+    "l": "ARRAY<INT>",
+    "ls": "ARRAY<STRING>",
+    "r": "ROW<a INT, q STRING>",
+    "m": "MAP<STRING, INT>",
 }
-"""Every scalar type of Paimon by the name of its column; some twice, to be compared with each other."""
+"""Every scalar type of Paimon by the name of its column, some twice, to be compared with each other; nested ones; names that are quoted."""
 
 _TEXTS = ("", "a", "b", "ab", "A", "abc", "Ä", "äß", "日本", "🙂", "a b", " a ", "%", "_", "a%b", "a_b", "null", "it's", 'say "x"', "back\\slash", "tab\there")
 _TEXTS += ("x" * 30,)
@@ -60,7 +68,7 @@ _NUMERALS = ("0", "1", "-1", "7", "42", "1.5", "2.5", "-2.5", "x", "", " 3 ", "1
 _DATES = (date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29), date(2024, 12, 31), date(2023, 1, 1), date(1, 1, 1), date(1582, 10, 4))
 _DATES += (date(1900, 3, 1), date(9999, 12, 31))
 _BYTES = (b"", b"\x00", b"a", b"ab", b"\xff", b"\x00\xff", b"\x7f\x80")
-_BITS = {"i8": 7, "i16": 15, "i32": 31, "j32": 31, "i64": 63}
+_BITS = {"i8": 7, "i16": 15, "i32": 31, "j32": 31, "i64": 63, "order id": 31}
 
 
 def drawn_rows(seed: int, count: int) -> pl.DataFrame:
@@ -99,6 +107,12 @@ _DTYPES: dict[str, Any] = {
     "t9": pl.Datetime("ns"),
     "z3": pl.Datetime("ms", "UTC"),
     "z6": pl.Datetime("us", "UTC"),
+    "order id": pl.Int32,
+    "Größe": pl.String,
+    "l": pl.List(pl.Int32),
+    "ls": pl.List(pl.String),
+    "r": pl.Struct({"a": pl.Int32, "q": pl.String}),
+    "m": pl.List(pl.Struct({"key": pl.String, "value": pl.Int32})),
 }
 
 
@@ -116,8 +130,10 @@ def _value(name: str, rng: Random) -> Any:
         return Decimal(rng.choice((0, 1, -1, 50, 150, 250, -250, 999999999, -999999999, 12345, rng.randint(-(10**4), 10**4)))).scaleb(-2)
     if name == "d253":
         return Decimal(rng.choice((0, 1, -1500, 2500, 10**24, -(10**25) + 1, rng.randint(-(10**6), 10**6)))).scaleb(-3)
-    if name in ("s", "s2"):
+    if name in ("s", "s2", "Größe"):
         return rng.choice(_TEXTS)
+    if name in ("l", "ls", "r", "m"):
+        return _nested(name, rng)
     if name == "num":
         return rng.choice(_NUMERALS)
     if name == "c3":
@@ -131,6 +147,18 @@ def _value(name: str, rng: Random) -> Any:
     if name in ("dt", "du"):
         return rng.choice((*_DATES, date(2024, 1, 1) + timedelta(days=rng.randint(0, 400))))
     return _moment(name, rng)
+
+
+def _nested(name: str, rng: Random) -> Any:
+    number, text = (lambda: rng.choice((None, 0, 1, 2, -7))), (lambda: rng.choice((None, "", "a", "Ä")))
+    match name:
+        case "l":
+            return [number() for _ in range(rng.randrange(4))]
+        case "ls":
+            return [text() for _ in range(rng.randrange(4))]
+        case "r":
+            return {"a": number(), "q": text()}
+    return [{"key": key, "value": number()} for key in rng.sample(("k", "a", "", "Ä"), rng.randrange(4))]
 
 
 def _moment(name: str, rng: Random) -> Any:
@@ -265,6 +293,8 @@ class Conditions:
     def predicate(self) -> Draw:
         """Return a condition without connectives."""
         rng = self.rng
+        if rng.random() < 0.2:
+            return self.filled(rng.choice(TESTS))
         kind = rng.choices(KINDS, (6, 20, 12, 12, 24, 4, 10, 3, 8, 4))[0]
         roll = rng.random()
         if kind == "bool" and roll < 0.4:
@@ -342,6 +372,8 @@ class Conditions:
         rng = self.rng
         if depth <= 0 or rng.random() < 0.5:
             return self._integer() if kind == "int" else self._moment() if kind == "ts" else _same(rng.choice(_COLUMNS[kind]))
+        if rng.random() < 0.45:
+            return self.filled(rng.choice(CALLS[kind] if rng.random() < 0.7 else CASTS[kind]), depth - 1)
         below = lambda: self.value(kind, depth - 1)  # noqa: E731 - one step down in this kind
         roll = rng.random()
         if roll < 0.1:
@@ -354,6 +386,29 @@ class Conditions:
             return self._cast(kind, depth)
         drawn = getattr(self, f"_of_{kind}", None)
         return drawn(depth - 1) if drawn is not None else below()
+
+    def filled(self, pattern: str, depth: int = 1) -> Draw:
+        """Return a pattern of `drawn_calls` with something drawn in each hole."""
+        made, at = _same(""), 0
+        for hole in HOLE.finditer(pattern):
+            made = made + pattern[at : hole.start()] + self._in_hole(hole[1], hole[2] or "", depth)
+            at = hole.end()
+        return made + pattern[at:]
+
+    def _in_hole(self, kind: str, form: str, depth: int) -> Draw:
+        rng = self.rng
+        words = {"unit": UNITS, "part": PARTS, "word": WORDS, "small": ("0", "1", "2", "3", "7", "-1", "-2")}
+        if kind in words:
+            return _same(rng.choice(words[kind]))
+        if kind == "cond":
+            return self._bracket(self.predicate(), 0.9) if depth > 0 else _same(rng.choice(("b", "b2", "(i32 > 0)", "(s = 'a')", "(dt IS NULL)")))
+        if kind == "num":
+            kind = rng.choice(("int", "float", "dec"))
+        if form == "lit":
+            return self.literal(kind)
+        if form == "col" or depth <= 0:
+            return self.value(kind, 0)
+        return self._plain(kind) if rng.random() < 0.3 and kind not in ("ltz", "ts") else self._bracket(self.value(kind, depth), 0.3)
 
     def _plain(self, kind: str) -> Draw:
         return _same(self.rng.choice(_COLUMNS[kind])) if self.rng.random() < 0.5 else self.literal(kind)
@@ -535,7 +590,8 @@ class ConditionOracle:
         self._con: duckdb.DuckDBPyConnection = duckdb.connect(config={"threads": 1})
         self._con.execute("SET TimeZone = 'UTC'")
         arrow = rows.with_columns(pl.col("tm").cast(pl.Int64)).to_arrow()  # noqa: F841 - read by name
-        self._con.execute("CREATE TABLE drawn AS SELECT * REPLACE (TIME '00:00:00' + to_microseconds(tm // 1000) AS tm) FROM arrow")
+        changed = "TIME '00:00:00' + to_microseconds(tm // 1000) AS tm, map_from_entries(m) AS m"
+        self._con.execute(f"CREATE TABLE drawn AS SELECT * REPLACE ({changed}) FROM arrow")
         types = dict(self._con.execute("SELECT column_name, column_type FROM (DESCRIBE drawn)").fetchall())
         assert types["t9"] == "TIMESTAMP_NS", types
         assert types["tm"] == "TIME", types
@@ -544,6 +600,7 @@ class ConditionOracle:
         """Return the answer; None where DuckDB does not take the text at all."""
         import duckdb
 
+        draw = Draw(*(text.replace("`", '"') for text in (draw.text, draw.wide)))  # DuckDB has no back quotes
         try:
             self._con.execute("SET error_on_division_by_zero = true")
             return Answer(self._ids(draw.text))
@@ -556,6 +613,10 @@ class ConditionOracle:
             return Answer(None, problem, self._ids(draw.wide))
         except duckdb.Error:
             return Answer(None, problem)
+
+    def found(self, text: str) -> frozenset[int]:
+        """Return the ids of the rows that a WHERE keeps, whose parts are computed one after the other."""
+        return frozenset(key for (key,) in self._con.execute(f"SELECT id FROM drawn WHERE {text}").fetchall())
 
     def _ids(self, text: str) -> frozenset[int]:
         found = self._con.execute(f"SELECT id, ({text}\n) AS verdict FROM drawn").fetchall()

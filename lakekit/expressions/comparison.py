@@ -37,6 +37,7 @@ from lakekit.expressions.typed_expression import (
     TypedExpression,
     boolean_literal,
     decimal_literal,
+    failure_of,
     integer_bounds,
     mismatch,
     null_literal,
@@ -85,6 +86,20 @@ def compare(sign: str, left: TypedExpression, right: TypedExpression, zone: str)
     return typed_value(COMPARISONS[sign](first, second), pl.Boolean(), left, right)
 
 
+def compare_rows(left: Sequence[TypedExpression], right: Sequence[TypedExpression], zone: str) -> TypedExpression:
+    """Return whether two rows that are written out are equal, value by value; NULL equals NULL, and nothing is unknown.
+
+    Raises: `TranslationRefusal` for rows of different lengths, and types that do not meet.
+    """
+    if len(left) != len(right):
+        raise mismatch(f"a row of {len(left)} values is compared with one of {len(right)}")
+    pairs = [compare("IS NOT DISTINCT FROM", one, other, zone) for one, other in zip(left, right, strict=True)]
+    result = pairs[0].expr
+    for pair in pairs[1:]:
+        result = result & pair.expr
+    return typed_value(result, pl.Boolean(), *pairs)
+
+
 def read_text_literal(value: TypedExpression, other: TypedExpression, zone: str) -> TypedExpression:
     """Return a text literal as the type of what it meets, if that is a time; another value as it is.
 
@@ -105,7 +120,7 @@ def fold(value: TypedExpression) -> TypedExpression:
     try:
         series = pl.select(value.expr).to_series()
     except pl.exceptions.PolarsError as wrong:
-        what = str(wrong).split("\n", 1)[0]
+        what = failure_of(str(wrong)) or str(wrong).split("\n", 1)[0]
         raise TranslationRefusal(f"a constant cannot be computed: {what}", ValueOutOfRange) from None
     if series.null_count():
         return null_literal(value.dtype)
@@ -313,7 +328,10 @@ def _unify_moments(values: Sequence[TypedExpression], zone: str) -> tuple[list[T
     unit = max((dtype.time_unit for dtype in dtypes), key=("ms", "us", "ns").index)
     target_zone = next((dtype.time_zone for dtype in dtypes if dtype.time_zone is not None), None)
     both = pl.Datetime(unit, target_zone)
-    return [as_timestamp(value, both, zone) for value in values], both
+    moments = [as_timestamp(value, both, zone) for value in values]
+    if any(moment.dtype != both for moment in moments):
+        raise TranslationRefusal("a time beyond the years 1677 to 2262 is no TIMESTAMP(9)", ValueOutOfRange)
+    return moments, both
 
 
 # ---- IN ----

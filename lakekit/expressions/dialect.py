@@ -76,6 +76,12 @@ class LakekitDialect(DuckDB):
             node = super()._parse_factor_operand()
             return self._placed(first, node) if _is_one(before, _FACTORS) or _is_one(self._curr, _FACTORS) else node
 
+        def _parse_in(self, this: Any, alias: bool = False) -> Any:
+            """Return IN; sqlglot reads `IN [1, NULL]`, whose NULL equals nothing, as `IN (1, NULL)`."""
+            if self._curr is not None and self._curr.token_type == TokenType.L_BRACKET:
+                return self.expression(exp.In(this=this, field=self._parse_bracket()))
+            return super()._parse_in(this, alias)
+
         def _parse_table_parts(self, *args: Any, **options: Any) -> Any:
             first = self._curr
             table = super()._parse_table_parts(*args, **options)

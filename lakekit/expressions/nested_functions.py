@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.columns import struct_field
-from lakekit.expressions.comparison import list_literal
+from lakekit.expressions.comparison import list_literal, unify
 from lakekit.expressions.typed_expression import TypedExpression, mismatch, null_literal, typed_value
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def element_of(value: TypedExpression, index: TypedExpression, zone: str) -> Typ
     if types is not None:
         if index.is_null:
             return null_literal(types[1])
+        if not index.is_constant:
+            raise mismatch(
+                f"a value of a MAP is named by a literal key, and {index.description}, computed for each row"
+            )
         key = list_literal(typed_value(pl.lit(None, types[0]), types[0]), index, zone)
         found = value.expr.list.filter(struct_field(pl.element(), "key") == key)
         entry = found.list.get(0, null_on_oob=True)
@@ -93,15 +97,50 @@ def element_of(value: TypedExpression, index: TypedExpression, zone: str) -> Typ
 def list_contains(values: Sequence[TypedExpression], zone: str) -> TypedExpression:
     """Return whether an ARRAY has an element; false where it has only others, NULL among them."""
     items, item = values
-    if not isinstance(items.dtype, pl.List) or map_types(items.dtype) is not None:
-        raise mismatch(f"list_contains searches an ARRAY, and {items.description}")
+    _check_list(items, "list_contains")
     of_null = pl.when(items.expr.list.len() == 0).then(pl.lit(value=False))  # nothing is in an empty list
     if item.is_null or item.literal is None:
         return typed_value(of_null, pl.Boolean(), items)
-    dtype = _plain_type(items.dtype.inner)
-    wanted = list_literal(typed_value(pl.lit(None, dtype), dtype), item, zone)
-    found = items.expr.list.contains(wanted)
+    found, wanted = _contains(items, item, zone)
     return typed_value(pl.when(wanted.is_not_null()).then(found).otherwise(of_null), pl.Boolean(), items, item)
+
+
+def _contains(items: TypedExpression, item: TypedExpression, zone: str) -> tuple[pl.Expr, pl.Expr]:
+    """Return whether a list has a value, both in one type, and the value in it.
+
+    Raises: `TranslationRefusal` for a value of another kind than the elements.
+    """
+    assert isinstance(items.dtype, pl.List)
+    inner = _plain_type(items.dtype.inner)
+    (_, wanted), dtype = unify([typed_value(pl.lit(None, inner), inner), item], zone)
+    searched = items.expr if dtype == inner else items.expr.cast(pl.List(dtype))
+    return searched.list.contains(wanted.expr), wanted.expr
+
+
+def equals_any(value: TypedExpression, items: TypedExpression, zone: str) -> TypedExpression:
+    """Return value = ANY (list): NULL where the value, or an element, is NULL and none equals; false of no elements."""
+    _check_list(items, "= ANY")
+    if value.is_null or value.literal is None:
+        return typed_value(
+            pl.when(items.expr.list.len().fill_null(0) == 0).then(pl.lit(value=False)), pl.Boolean(), items
+        )
+    found, wanted = _contains(items, value, zone)
+    result = (
+        pl.when(items.expr.list.len().fill_null(0) == 0)
+        .then(pl.lit(value=False))
+        .when(wanted.is_null())
+        .then(pl.lit(None, pl.Boolean()))
+        .when(found)
+        .then(pl.lit(value=True))
+        .when(~items.expr.list.eval(pl.element().is_null()).list.any())
+        .then(pl.lit(value=False))
+    )
+    return typed_value(result, pl.Boolean(), value, items)
+
+
+def _check_list(items: TypedExpression, word: str) -> None:
+    if not isinstance(items.dtype, pl.List) or map_types(items.dtype) is not None:
+        raise mismatch(f"{word} takes an ARRAY, and {items.description}")
 
 
 def list_length(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  # noqa: ARG001

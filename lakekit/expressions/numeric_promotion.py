@@ -2,13 +2,13 @@
 
     INT + INT                BIGINT, or 128 bits where the bounds of the operands ask for it: nothing wraps
     INT / INT                DOUBLE; a division by zero is infinite, or NaN
-    INT % INT, INT // INT    the sign of the left side; cut towards zero; NULL where the right side is zero
+    INT % INT, INT // INT    the sign of the left side; cut towards zero; fails where the right side is zero
     DECIMAL + INT            DECIMAL of all digits; a product has the digits after the point of both
     DECIMAL / DECIMAL        DOUBLE
     FLOAT + INT, + DECIMAL   FLOAT; FLOAT + DOUBLE is DOUBLE
 
-The rules are DuckDB's, but that DuckDB fails where a sum is beyond the type of its operands, or a divisor of % and //
-is zero. A sum of DECIMAL beyond 38 digits fails here too.
+The rules are DuckDB's, but that DuckDB fails where a sum is beyond the type of its operands. A sum of DECIMAL beyond 38
+digits fails here too.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakekit.expressions.typed_expression import (
     bounded_integer,
     decimal_literal,
     double_literal,
+    fails_where,
     integer_bounds,
     integer_literal,
     integer_type,
@@ -138,7 +139,10 @@ def _decimals(sign: str, left: TypedExpression, right: TypedExpression) -> Typed
         after = max(scale, other_scale)
         dtype = pl.Decimal(min(before + after, MAX_PRECISION), after)
         first, second = (side.expr.cast(pl.Decimal(MAX_PRECISION, after)) for side in (left, right))
-        size = first.abs() % pl.when(second != 0).then(second.abs())
+        is_failing = fails_where(
+            first.is_not_null() & (second == 0), "a division by zero; write nullif(divisor, 0) for NULL"
+        )
+        size = first.abs() % pl.when(is_failing).then(None).otherwise(second.abs())
         return typed_value(pl.when(first < 0).then(-size).otherwise(size).cast(dtype), dtype, left, right)
     if sign in ("+", "-"):
         after, total = max(scale, other_scale), before + max(scale, other_scale) + 1
@@ -153,18 +157,29 @@ def _decimals(sign: str, left: TypedExpression, right: TypedExpression) -> Typed
     return typed_value(_apply_operator(sign, first, second).cast(dtype), dtype, left, right)
 
 
+def _divides_by_zero(number: pl.Expr, divisor: pl.Expr) -> pl.Expr:
+    """Return an expression that is true nowhere; computing it fails where a number is divided by zero."""
+    is_wrong = number.is_not_null() & (divisor == 0)
+    return fails_where(is_wrong, "a division by zero; write nullif(divisor, 0) for NULL")
+
+
 def _integers(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
     if sign in ("%", "//"):
         return _integer_division(sign, left, right)
     low, high = _integer_bounds(sign, left, right)
-    dtype = integer_type(low, high)
+    dtype = _type_of_sum(low, high, left, right)
     if dtype is None:  # beyond 128 bits: the operands themselves must be BIGINT
         left, right = narrow(left), narrow(right)
         low, high = _integer_bounds(sign, left, right)
-        dtype = integer_type(low, high)
+        dtype = _type_of_sum(low, high, left, right)
         assert dtype is not None
     result = _apply_operator(sign, left.to(dtype).expr, right.to(dtype).expr)
     return bounded_integer(result, dtype, low, high, left, right)
+
+
+def _type_of_sum(low: int, high: int, *operands: TypedExpression) -> pl.DataType | None:
+    """Return the type that holds a result and its operands: -(-x) of a BIGINT is one, and -x needs 128 bits."""
+    return integer_type(min(low, *(side.low for side in operands)), max(high, *(side.high for side in operands)))
 
 
 def narrow(number: TypedExpression) -> TypedExpression:
@@ -191,7 +206,12 @@ def _integer_division(sign: str, left: TypedExpression, right: TypedExpression) 
     dtype = integer_type(-max(widest), max(widest))
     assert dtype is not None
     first, second = left.to(dtype).expr, right.to(dtype).expr
-    remainder = first % second.abs()  # of the sign of the right side, to Polars; null where that is zero
+    if right.low <= 0 <= right.high:
+        is_failing = fails_where(
+            first.is_not_null() & (second == 0), "a division by zero; write nullif(divisor, 0) for NULL"
+        )
+        second = pl.when(is_failing).then(None).otherwise(second)
+    remainder = first % second.abs()  # of the sign of the right side, to Polars
     remainder = pl.when((remainder != 0) & (first < 0)).then(remainder - second.abs()).otherwise(remainder)
     if sign == "%":
         bound = max(abs(right.low), abs(right.high), 1) - 1

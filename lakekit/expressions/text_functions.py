@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -25,6 +26,34 @@ _MAX_COUNT = 1_000_000
 _MAX_OFFSET = 1 << 40
 _ASCII_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\f\\r "}
 _FLAGS = frozenset("cislmg")
+_BLANKS = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""What `trim` takes for blanks: Unicode's separators of words, and no tabs or ends of lines."""
+_LAST_LONG_CAPITAL = 0xFB17
+
+
+@cache
+def _long_capitals() -> dict[str, str]:
+    """Return the letters that Unicode writes as several capitals, as ß, each with the one letter that `upper` gives."""
+    letters = [chr(code) for code in range(0xDF, _LAST_LONG_CAPITAL + 1)]
+    titles = {letter: letter.title() for letter in letters if len(letter.upper()) > 1}  # scalar: a hundred letters
+    return {letter: title if len(title) == 1 else letter for letter, title in titles.items()} | {"ß": "ẞ"}
+
+
+def upper(text: pl.Expr) -> pl.Expr:
+    """Return a text in capitals, one for each letter: ß is ẞ."""
+    capitals = _long_capitals()
+    is_long = text.str.contains(f"[{''.join(capitals)}]")
+    letter = pl.element()
+    one_by_one = letter.replace_strict(
+        list(capitals), list(capitals.values()), default=letter.str.to_uppercase(), return_dtype=pl.String()
+    )
+    by_letter = pl.when(is_long).then(text).str.split("").list.eval(one_by_one).list.join("")
+    return pl.when(is_long).then(by_letter).otherwise(text.str.to_uppercase())
+
+
+def lower(text: pl.Expr) -> pl.Expr:
+    """Return a text in small letters, one for each: İ is i, and Σ is σ at the end of a word too."""
+    return text.str.replace_all("İ", "i", literal=True).str.replace_all("Σ", "σ", literal=True).str.to_lowercase()
 
 
 def substring(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
@@ -52,7 +81,7 @@ def position(text: pl.Expr, part: pl.Expr) -> pl.Expr:
 def trim(values: Sequence[TypedExpression], side: str) -> TypedExpression:
     """Return a text without blanks, or without given characters, at both ends, the LEADING or the TRAILING one."""
     text = values[0]
-    chars = values[1] if len(values) > 1 else text_literal(" ")
+    chars = values[1] if len(values) > 1 else text_literal(_BLANKS)
     if chars.literal is None or chars.is_null or text.is_null:
         return null_literal(pl.String())
     if not isinstance(chars.literal, str):
@@ -73,7 +102,10 @@ def replace(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  #
     if not part.literal:
         return text
     new: Any = other.expr
-    changed = text.expr.str.replace_all(part.literal, new, literal=True)
+    searched = text.expr
+    if text.is_constant and not other.is_constant:  # Polars takes as many texts as replacements
+        searched = pl.when(other.expr.is_not_null()).then(searched)
+    changed = searched.str.replace_all(part.literal, new, literal=True)
     return typed_value(pl.when(other.expr.is_not_null()).then(changed), pl.String(), *values)
 
 
@@ -150,18 +182,18 @@ def like(text: TypedExpression, pattern: TypedExpression, *, escape: str, ignore
         raise mismatch("the pattern of LIKE is a literal text")
     if len(escape) > 1:
         raise mismatch("ESCAPE names one character")
-    parts = _like_parts(pattern.literal, escape)
+    searched = lower(text.expr) if ignores_case else text.expr
+    written_pattern = pl.select(lower(pl.lit(pattern.literal))).item() if ignores_case else pattern.literal
+    parts = _like_parts(written_pattern, escape)
     kinds = [kind for kind, _ in parts]
     plain = "".join(text for _, text in parts)
-    if not ignores_case:
-        if "any" not in kinds and "one" not in kinds:
-            return typed_value(text.expr == pl.lit(plain), pl.Boolean(), text)
-        if kinds.count("any") == 1 and kinds[-1] == "any" and "one" not in kinds and plain:
-            return typed_value(text.expr.str.starts_with(plain), pl.Boolean(), text)
+    if "any" not in kinds and "one" not in kinds:
+        return typed_value(searched == pl.lit(plain), pl.Boolean(), text)
+    if kinds.count("any") == 1 and kinds[-1] == "any" and "one" not in kinds and plain:
+        return typed_value(searched.str.starts_with(plain), pl.Boolean(), text)
     marks = {"any": ".*", "one": "."}
     regex = "".join(marks.get(kind) or re.escape(written) for kind, written in parts)
-    flags = "(?si)" if ignores_case else "(?s)"
-    return typed_value(text.expr.str.contains(f"{flags}^{regex}$"), pl.Boolean(), text)
+    return typed_value(searched.str.contains(f"(?s)^{regex}$"), pl.Boolean(), text)
 
 
 def _like_parts(pattern: str, escape: str) -> list[tuple[str, str]]:

@@ -16,11 +16,13 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from lakekit.expressions.typed_expression import TypedExpression, mismatch, sql_name
+from lakekit.expressions.typed_expression import TypedExpression, fails_where, mismatch, sql_name
 
 NS_OF_UNIT = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 DAY_NS = 86_400_000_000_000
 _MICRO_NS = 1_000
+_MAX_NS_MICROS = ((1 << 63) - 1) // _MICRO_NS
+"""So many microseconds after 1970 reach nanoseconds of 64 bits."""
 _DAY = r"(?P<year>\d{4,6})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?"
 _ZONE = r"(?P<zone>[zZ]|[+-]\d{2}(?::?\d{2})?)"
@@ -153,6 +155,11 @@ def as_timestamp(value: TypedExpression, dtype: pl.Datetime, zone: str) -> Typed
             count = utc_to_local(count, zone)
         return moment_literal(count, dtype)
     expr = value.expr.cast(pl.Datetime(dtype.time_unit, own_zone))
+    if dtype.time_unit == "ns" and getattr(value.dtype, "time_unit", None) != "ns":
+        micros = value.expr.cast(pl.Datetime("us", own_zone)).to_physical()
+        is_beyond = (micros < -_MAX_NS_MICROS) | (micros > _MAX_NS_MICROS)
+        expr = value.expr.cast(pl.Datetime("ns", own_zone), strict=False)
+        expr = pl.when(fails_where(is_beyond, "a time beyond the years 1677 to 2262")).then(None).otherwise(expr)
     if own_zone is None and dtype.time_zone is not None:
         expr = expr.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone(
             dtype.time_zone

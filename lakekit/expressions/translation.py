@@ -22,7 +22,19 @@ from lakekit.columns import col
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch
 from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
 from lakekit.expressions.cast_type import cast_type
-from lakekit.expressions.comparison import compare, compare_with_list, fold, text_number, unify
+from lakekit.expressions.comparison import compare, compare_rows, compare_with_list, fold, text_number, unify
+from lakekit.expressions.nodes import (
+    arguments_of,
+    called,
+    dotted_names,
+    flat_parts,
+    is_constant,
+    may_fail,
+    quantified,
+    row_parts,
+    start_of,
+    unknown_function,
+)
 from lakekit.expressions.numeric_promotion import compute_arithmetic, negate
 from lakekit.expressions.parser import parse_text
 from lakekit.expressions.typed_expression import (
@@ -36,7 +48,7 @@ from lakekit.expressions.typed_expression import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.expressions.parser import SqlText
     from lakekit.expressions.scope import Scope
@@ -50,6 +62,8 @@ _MAX_CHAIN = 500
 """As many operators, or branches of CASE, lie one within another: Polars takes quadratic time, and then the stack."""
 _MAX_GROWTH = 1_000_000
 _MAX_CONJUNCTS = 100
+_MAX_GUARDS = 16
+"""As many conditions before a part decide for which rows it is computed."""
 _IGNORED_ARGS = frozenset(
     {"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested", "ignore_nulls", "single_replace"}
     | {"null_if_pos_overflow"}
@@ -113,18 +127,13 @@ def column_not_found(source: SqlText, node: Node, scope: Scope, names: Sequence[
     return ColumnNotFound(source.error(start_of(node), missing.message).message, name=missing.name)
 
 
-def start_of(node: Node) -> int:
-    """Return where a node begins in the text: the least place of what it is made of."""
-    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-    return min(starts, default=0)
-
-
 class Translation:
     """The translation of one tree."""
 
     def __init__(self, source: SqlText, scope: Scope) -> None:
         self.source, self.scope = source, scope
         self.growth = 1  # how much longer than a row's text all repeats together may make one
+        self.guard: pl.Expr | None = None  # true for the rows for which the part is computed that is translated now
 
     def run(self, node: Node) -> TypedExpression:
         """Return the typed expression of a tree. Raises `SqlError`, `SchemaMismatch`, `ColumnNotFound`."""
@@ -161,11 +170,25 @@ class Translation:
             return translate(self, node)
         return self._call(node)
 
+    def _reached(self, node: Node, guard: pl.Expr | None) -> TypedExpression:
+        """Return a part that is computed for those rows alone for which `guard` is true, as a branch of CASE.
+
+        Polars computes it for all. A column is NULL for the others, so that no CAST and no division fails for them.
+        """
+        if guard is None or not may_fail(node):
+            return self.translate(node)
+        outer = self.guard
+        self.guard = guard if outer is None else outer & guard
+        try:
+            return self.translate(node)
+        finally:
+            self.guard = outer
+
     def _refuse_others(self, node: Node, parts: frozenset[str]) -> None:
         """Raise where a node has parts that its meaning here does not take."""
         for name, value in node.args.items():
             if value and name not in parts and name not in _IGNORED_ARGS:
-                raise TranslationRefusal(f"{name.strip('_').upper()} of {_called(node)} is not supported")
+                raise TranslationRefusal(f"{name.strip('_').upper()} of {called(node)} is not supported")
 
     # ---- chains ----
 
@@ -204,16 +227,26 @@ class Translation:
     def _junction(self, node: Node) -> TypedExpression:
         """Return a chain of AND, or of OR, as a balanced tree: 5,000 conditions are 13 deep."""
         kind = type(node)
-        conditions = [self._truth(part) for part in _flat(node, kind)]
+        conditions: list[TypedExpression] = []
+        guard: pl.Expr | None = None  # a part is computed where those before it that cannot fail leave it open
+        count = 0
+        for part in flat_parts(node, kind):
+            condition = self._truth(part, guard)
+            conditions.append(condition)
+            if count < _MAX_GUARDS and not may_fail(part):
+                is_open = condition.expr.fill_null(value=kind is exp.And)
+                is_open = is_open if kind is exp.And else ~is_open
+                guard = is_open if guard is None else guard & is_open
+                count += 1
         exprs = [condition.expr for condition in conditions]
         if kind is exp.And and len(exprs) > _MAX_CONJUNCTS:  # Polars parts them, in cubic time
             others = ~_balanced([~expr for expr in exprs[_MAX_CONJUNCTS:]], or_)
             exprs = [*exprs[:_MAX_CONJUNCTS], others]
         return typed_value(_balanced(exprs, and_ if kind is exp.And else or_), pl.Boolean(), *conditions)
 
-    def _truth(self, node: Node) -> TypedExpression:
-        """Return a condition. Raises for what is neither true nor false."""
-        value = self.translate(node)
+    def _truth(self, node: Node, guard: pl.Expr | None = None) -> TypedExpression:
+        """Return a condition, computed where `guard` is true. Raises for what is neither true nor false."""
+        value = self._reached(node, guard)
         if value.is_null:
             return null_literal(pl.Boolean())
         if value.dtype != pl.Boolean():
@@ -234,12 +267,26 @@ class Translation:
             parts = frozenset(() if function is None else function.parts)
             if function is not None:
                 self._refuse_others(node, parts)
-            arguments = list(_arguments(node, () if function is None else function.parts))
+            arguments = list(arguments_of(node, () if function is None else function.parts))
         if function is None or not function.names[0]:
-            raise _unknown(node)
-        values = [self.translate(argument) for argument in arguments]
+            raise unknown_function(node)
+        if function.names[0] == "coalesce":
+            values = self._each_while_null(arguments)
+        else:
+            values = [self.translate(argument) for argument in arguments]
         self._grow(function.names[0], values)
         return function.apply(values, self.scope.zone)
+
+    def _each_while_null(self, nodes: Sequence[Node]) -> list[TypedExpression]:
+        """Return values of which each is computed for the rows where all before it are NULL."""
+        values: list[TypedExpression] = []
+        guard: pl.Expr | None = None
+        for at, node in enumerate(nodes):
+            value = self._reached(node, guard)
+            values.append(value)
+            if at < _MAX_GUARDS:
+                guard = value.expr.is_null() if guard is None else guard & value.expr.is_null()
+        return values
 
     def _grow(self, name: str, values: Sequence[TypedExpression]) -> None:
         """Raise where functions that make texts longer, one in another, may take all memory."""
@@ -256,7 +303,7 @@ class Translation:
 
     def _constant(self, node: Node) -> TypedExpression | None:
         """Return what the backend computes of a node without columns; None where it cannot."""
-        if self.scope.run_query is None or not _is_constant(node):
+        if self.scope.run_query is None or not is_constant(node):
             return None
         try:
             values = self.scope.run_query(f"SELECT {self._text(node)} AS value")
@@ -280,7 +327,8 @@ class Translation:
             if found is None:
                 continue
             dtype = self.scope.schema[found]
-            value: TypedExpression | None = typed_value(col(found), dtype)
+            read = col(found) if self.guard is None else pl.when(self.guard).then(col(found))
+            value: TypedExpression | None = typed_value(read, dtype)
             for field in names[end:]:
                 value = None if value is None else nested_functions.field_of(value, field)
             if value is not None:
@@ -288,7 +336,7 @@ class Translation:
         raise column_not_found(self.source, node, self.scope, names)
 
     def _dot(self, node: Node) -> TypedExpression:
-        names = _dotted_names(node)
+        names = dotted_names(node)
         if names is not None:
             return self._name(names, node)
         value = self.translate(node.this)
@@ -328,18 +376,67 @@ class Translation:
         raise TranslationRefusal("IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
 
     def _in(self, node: Node) -> TypedExpression:
+        if (row := row_parts(node.this)) is not None:
+            return self._row_in(row, node)
         value = self.translate(node.this)
         if node.args.get("query") is not None:
-            return self._in_query(node, value)
+            return self._in_query(node.args["query"], value)
+        if (items := node.args.get("field")) is not None:
+            return nested_functions.list_contains([self._list(items, value), value], self.scope.zone)
         if not node.expressions:
             raise TranslationRefusal("the list of IN is empty")
         return compare_with_list(value, [self.translate(item) for item in node.expressions], self.scope.zone)
+
+    def _row_in(self, row: Sequence[Node], node: Node) -> TypedExpression:
+        """Return whether a row that is written out is among rows that are."""
+        values = [self.translate(part) for part in row]
+        found: list[TypedExpression] = []
+        for item in node.expressions:
+            parts = row_parts(item)
+            if parts is None:
+                raise TranslationRefusal("(a, b) IN takes rows that are written out, as ((1, 2), (3, 4))")
+            found.append(compare_rows(values, [self.translate(part) for part in parts], self.scope.zone))
+        if not found:
+            raise TranslationRefusal("(a, b) IN takes rows that are written out; a subquery is not computed there")
+        return typed_value(_balanced([one.expr for one in found], or_), pl.Boolean(), *found)
+
+    def _equality(self, node: Node) -> TypedExpression:
+        """Return = and <> of rows that are written out, and with ANY or ALL of a list; of others as any function."""
+        is_equal = isinstance(node, (exp.EQ, exp.NullSafeEQ))
+        left, right = row_parts(node.this), row_parts(node.expression)
+        if left is not None and right is not None:
+            sides = [[self.translate(part) for part in parts] for parts in (left, right)]
+            result = compare_rows(sides[0], sides[1], self.scope.zone)
+        elif (choices := quantified(node.expression)) is not None:
+            if not isinstance(node, exp.EQ if choices[0] == "ANY" else exp.NEQ):
+                raise TranslationRefusal("a list is compared by = ANY (list), or by <> ALL (list)")
+            result = self._equals_any(self.translate(node.this), choices[1])
+        else:
+            return self._call(node)
+        return result if is_equal else typed_value(~result.expr, pl.Boolean(), result)
+
+    def _equals_any(self, value: TypedExpression, items: Node) -> TypedExpression:
+        if isinstance(items, exp.Subquery):
+            return self._in_query(items, value)
+        if isinstance(items, exp.Array):
+            listed = [self.translate(item) for item in items.expressions]
+            return compare_with_list(value, listed, self.scope.zone) if listed else boolean_literal(value=False)
+        return nested_functions.equals_any(value, self.translate(items), self.scope.zone)
+
+    def _list(self, node: Node, value: TypedExpression) -> TypedExpression:
+        """Return a list; one that is written out as a list of values in one type with `value`."""
+        if not isinstance(node, exp.Array):
+            return self.translate(node)
+        items, dtype = unify([value, *(self.translate(item) for item in node.expressions)], self.scope.zone)
+        if len(items) == 1:
+            return typed_value(pl.lit([], pl.List(dtype)).list.first(), pl.List(dtype))
+        return typed_value(pl.concat_list(item.expr for item in items[1:]), pl.List(dtype), *items[1:])
 
     def _in_query(self, node: Node, value: TypedExpression) -> TypedExpression:
         """Return whether a value is among those of a subquery; a NULL among them may leave it unknown."""
         if self.scope.run_query is None:
             raise TranslationRefusal("a subquery is not computed in a condition of this kind")
-        values = self.scope.run_query(self._text(node.args["query"].this))
+        values = self.scope.run_query(self._text(node.this))
         element = typed_value(pl.lit(None, values.dtype), values.dtype)
         if not len(values):
             return boolean_literal(False)
@@ -373,22 +470,30 @@ class Translation:
     def _case(self, node: Node) -> TypedExpression:
         subject, default = node.args.get("this"), node.args.get("default")
         value = None if subject is None else self.translate(subject)
-        conditions = []
+        conditions, results = [], []
         if len(node.args["ifs"]) > _MAX_CHAIN:
             raise TranslationRefusal(f"CASE of {len(node.args['ifs']):,} branches; at most {_MAX_CHAIN:,} are computed")
-        for branch in node.args["ifs"]:
+        waiting: pl.Expr | None = None  # the rows that no branch has taken
+        for at, branch in enumerate(node.args["ifs"]):
             if value is None:
-                conditions.append(self._truth(branch.this))
+                condition = self._truth(branch.this, waiting)
             else:
-                conditions.append(compare("=", value, self.translate(branch.this), self.scope.zone))
-        results = [self.translate(branch.args["true"]) for branch in node.args["ifs"]]
-        results.append(null_literal() if default is None else self.translate(default))
+                condition = compare("=", value, self._reached(branch.this, waiting), self.scope.zone)
+            taken = condition.expr.fill_null(value=False)
+            conditions.append(condition)
+            results.append(self._reached(branch.args["true"], taken if waiting is None else waiting & taken))
+            if at < _MAX_GUARDS:
+                waiting = ~taken if waiting is None else waiting & ~taken
+        results.append(null_literal() if default is None else self._reached(default, waiting))
         return self._choose(conditions, results)
 
     def _if(self, node: Node) -> TypedExpression:
         other = node.args.get("false")
-        results = [self.translate(node.args["true"]), null_literal() if other is None else self.translate(other)]
-        return self._choose([self._truth(node.this)], results)
+        condition = self._truth(node.this)
+        taken = condition.expr.fill_null(value=False)
+        results = [self._reached(node.args["true"], taken)]
+        results.append(null_literal() if other is None else self._reached(other, ~taken))
+        return self._choose([condition], results)
 
     def _choose(self, conditions: Sequence[TypedExpression], results: Sequence[TypedExpression]) -> TypedExpression:
         values, dtype = unify(results, self.scope.zone)
@@ -485,6 +590,7 @@ class Translation:
         exp.Column: (_column, frozenset({"this", "table", "db", "catalog"})),
         exp.Dot: (_dot, _BINARY),
         exp.Literal: (_literal, _UNARY),
+        exp.RawString: (lambda _, node: text_literal(str(node.this)), _UNARY),
         exp.HexString: (_bytes, _UNARY),
         exp.Boolean: (lambda _, node: boolean_literal(bool(node.this)), _UNARY),
         exp.Null: (lambda _, __: null_literal(), frozenset()),
@@ -492,7 +598,8 @@ class Translation:
         exp.Neg: (_neg, _UNARY),
         exp.Not: (_not, _UNARY),
         exp.Is: (_is, _BINARY),
-        exp.In: (_in, frozenset({"this", "expressions", "query"})),
+        exp.In: (_in, frozenset({"this", "expressions", "query", "field"})),
+        **dict.fromkeys((exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ), (_equality, _BINARY)),
         exp.Between: (_between, frozenset({"this", "low", "high"})),
         exp.Like: (_like, _BINARY | {"negate"}),
         exp.ILike: (_like, _BINARY | {"negate"}),
@@ -520,32 +627,8 @@ class Translation:
     """By kind of node: what translates it, and which parts of it that takes; others are refused."""
 
 
-def _dotted_names(node: Node) -> list[str] | None:
-    """Return the parts of a name; None for a field of a computed value."""
-    fields = []
-    while isinstance(node, exp.Dot):
-        if not isinstance(node.expression, exp.Identifier):
-            return None
-        fields.append(node.expression.name)
-        node = node.this
-    return [*(part.name for part in node.parts), *reversed(fields)] if isinstance(node, exp.Column) else None
-
-
 def _not_constant(value: TypedExpression, name: str) -> TypedExpression:
     return TypedExpression(value.expr, value.dtype, low=value.low, high=value.high, name=name)
-
-
-def _flat(node: Node, kind: Any) -> Iterator[Node]:
-    """Yield the conditions that a chain of AND, or OR, joins, in order."""
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, kind):
-            waiting += [part.expression, part.this]
-        elif isinstance(part, exp.Paren) and isinstance(part.this, kind):
-            waiting.append(part.this)
-        else:
-            yield part
 
 
 def _balanced(exprs: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
@@ -555,43 +638,3 @@ def _balanced(exprs: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr], pl
         pairs = (joined[at : at + 2] for at in range(0, len(joined), 2))
         joined = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
     return joined[0]
-
-
-def _arguments(node: Node, parts: Sequence[str]) -> Iterator[Node]:
-    for part in parts:
-        value = node.args.get(part)
-        if isinstance(value, list):
-            yield from value
-        elif value is not None:
-            yield value if isinstance(value, exp.Expression) else exp.convert(value)
-
-
-def _is_constant(node: Node) -> bool:
-    """Return whether the backend can compute the value without a row, and the same every time."""
-    if any(part.find_ancestor(exp.Query) is None for part in node.find_all(exp.Column)):
-        return False
-    return next(node.find_all(exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star, exp.Placeholder), None) is None
-
-
-def _called(node: Node) -> str:
-    """Return how an error calls a node: the name of the function, or the word of the operator."""
-    if isinstance(node, exp.Anonymous):
-        return f"{node.this}()"
-    if isinstance(node, exp.Func):
-        return f"{node.sql_name().lower()}()"
-    return str(node.key).upper()
-
-
-def _unknown(node: Node) -> TranslationRefusal:
-    """Return the refusal of what the table has not."""
-    if isinstance(node, exp.AggFunc):
-        return TranslationRefusal(f"{_called(node)} is an aggregate: a condition or a value is of one row")
-    if isinstance(node, exp.Window):
-        return TranslationRefusal("OVER is a window function: a condition or a value is of one row")
-    if isinstance(node, (exp.Query, exp.Exists, exp.Subquery)):
-        return TranslationRefusal("a subquery is not computed in a condition of this kind")
-    if isinstance(node, exp.Placeholder):
-        return TranslationRefusal("a parameter has no value here")
-    near = functions.nearest(str(node.this)) if isinstance(node, exp.Anonymous) else None
-    hint = f": did you mean {near}()?" if near else ""
-    return TranslationRefusal(f"{_called(node)} is not computed here{hint}")

@@ -4,6 +4,7 @@
     DECIMAL -> INT                   half up: 2.5 is 3
     DOUBLE -> INT                    half to even, as in DuckDB: 2.5 is 2; NaN and what is beyond the type fails
     STRING -> INT                    '12', '1.5' (2), '1e2'; another text fails
+    DOUBLE -> STRING                 '0.1', '1e-05', '1e+16', 'nan', 'inf'
     STRING -> DATE, TIMESTAMP        '2024-03-31', '2024-03-31 12:00:00.5'
     DATE -> TIMESTAMP, TIMESTAMP -> DATE, TIME -> STRING, …
 
@@ -75,19 +76,20 @@ def _text_as_bytes(text: str) -> TypedExpression:
 
 def _cast(value: TypedExpression, dtype: pl.DataType, zone: str, is_strict: bool) -> pl.Expr | None:
     if isinstance(dtype, pl.String):
-        return _to_text(value)
+        return _to_text(value, zone)
     if value.is_text:
         return _from_text(value.expr, dtype, zone, is_strict)
     if isinstance(dtype, pl.Boolean):
         return value.expr != 0 if value.is_number else None
     if value.dtype == pl.Boolean():
-        return value.expr.cast(pl.Int8()).cast(dtype) if dtype.is_numeric() else None
+        bit = typed_value(value.expr.cast(pl.Int8()), pl.Int8(), value)
+        return _number_to_number(bit, dtype, is_strict) if dtype.is_numeric() else None
     if value.is_number and dtype.is_numeric():
         return _number_to_number(value, dtype, is_strict)
     if value.is_moment and isinstance(dtype, pl.Datetime):
         return as_timestamp(value, dtype, zone).expr
     if value.is_moment and isinstance(dtype, (pl.Date, pl.Time)):
-        if isinstance(dtype, pl.Time) and isinstance(value.dtype, pl.Date):
+        if isinstance(dtype, pl.Time) and (isinstance(value.dtype, pl.Date) or value.dtype.time_zone is not None):  # type: ignore[attr-defined]
             return None
         local = value if isinstance(value.dtype, pl.Date) else as_timestamp(value, _local(value.dtype), zone)
         return local.expr.dt.date() if isinstance(dtype, pl.Date) else local.expr.dt.time()
@@ -99,14 +101,30 @@ def _local(dtype: pl.DataType) -> pl.Datetime:
     return pl.Datetime(dtype.time_unit)
 
 
-def _to_text(value: TypedExpression) -> pl.Expr | None:
+def _to_text(value: TypedExpression, zone: str) -> pl.Expr | None:
     if value.is_integer or value.is_decimal or value.dtype in (pl.Boolean(), pl.Date()):
         return value.expr.cast(pl.String())
-    if isinstance(value.dtype, pl.Datetime) and value.dtype.time_zone is None:
-        return _without_zeros(value.expr.dt.to_string("%Y-%m-%d %H:%M:%S%.f"))
+    if value.is_float:
+        return _float_to_text(value)
+    if isinstance(value.dtype, pl.Datetime):
+        is_local = value.dtype.time_zone is None
+        moment = value.expr if is_local else value.expr.dt.convert_time_zone(zone)
+        text = _without_zeros(moment.dt.to_string("%Y-%m-%d %H:%M:%S%.f"))
+        return text if is_local else text + moment.dt.to_string("%:z").str.strip_suffix(":00")
     if isinstance(value.dtype, pl.Time):
         return _without_zeros(value.expr.dt.to_string("%H:%M:%S%.f"))
     return None
+
+
+def _float_to_text(value: TypedExpression) -> pl.Expr:
+    """Return the shortest texts that are read as the same numbers: 0.1, 1e-05 and below, 1e+16 and above, nan, inf."""
+    text = value.expr.cast(pl.String())
+    if isinstance(value.dtype, pl.Float32):  # Polars begins to write exponents elsewhere for FLOAT
+        text = text.cast(pl.Float64()).cast(pl.String())
+    text = text.str.replace(r"^(-?)0\.0000([1-9])$", "${1}${2}e-5").str.replace(
+        r"^(-?)0\.0000([1-9])(\d+)$", "${1}${2}.${3}e-5"
+    )
+    return text.str.replace(r"e-(\d)$", "e-0${1}").str.replace("NaN", "nan", literal=True)
 
 
 def _without_zeros(text: pl.Expr) -> pl.Expr:

@@ -10,6 +10,7 @@ bound the values of a whole number; by them sums are computed in BIGINT or, wher
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,11 @@ _NAMES: dict[type[pl.DataType], str] = {
     pl.Struct: "ROW",
     pl.Null: "NULL",
 }
+
+
+_NOT_COMPUTED = re.compile(r'"not computed: ([^"\]]{0,120})')
+_UNFIT_VALUE = re.compile(r'(?:"not castable: |conversion from `i128` to `i\d+` failed[^\[]*\[)([^"\],]{0,60})')
+"""What Polars says where `type_casts` made a cast fail, or a whole number is beyond a type."""
 
 
 class _NoLiteral:
@@ -178,6 +184,22 @@ def bounded_integer(
 ) -> TypedExpression:
     """Return a whole number between two bounds, computed from others."""
     return TypedExpression(expr, dtype, is_constant=all(source.is_constant for source in sources), low=low, high=high)
+
+
+def failure_of(text: str) -> str | None:
+    """Return what failed, by Polars' error about `fails_where`, a CAST or 128 bits; None for another error."""
+    if (what := _NOT_COMPUTED.search(text)) is not None:
+        return what[1]
+    value = _UNFIT_VALUE.search(text)
+    return None if value is None else f"{value[1]} does not fit the type that it is cast to"
+
+
+def fails_where(is_wrong: pl.Expr, what: str) -> pl.Expr:
+    """Return an expression that is true nowhere; computing it fails where `is_wrong` is true, with `what` in the error.
+
+    Polars has no expression that fails but a strict cast of a text that is no number.
+    """
+    return pl.when(is_wrong).then(pl.lit(f"not computed: {what}")).cast(pl.Int8()).is_not_null()
 
 
 def integer_literal(value: int) -> TypedExpression:

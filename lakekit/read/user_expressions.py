@@ -35,6 +35,7 @@ import polars as pl
 from lakekit.columns import internal, is_of_machine, pass_interrupt, series_field
 from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch, StorageFailed, ValueOutOfRange
 from lakekit.expressions.scope import Scope, TableScope
+from lakekit.expressions.typed_expression import failure_of
 from lakekit.format.polars_types import is_printable, polars_schema
 from lakekit.read import temporal
 
@@ -186,8 +187,6 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 MERGE_SOURCE_PREFIX = f"{internal('source')}."
 """The prefix of a merge's source columns, which lets one frame hold the columns of both sides."""
 _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
-_UNFIT_VALUE = re.compile(r'(?:"not castable: |conversion from `i128` to `i\d+` failed[^\[]*\[)([^"\],]{0,60})')
-"""What Polars says where `expressions.type_casts` made a cast fail, or a whole number is beyond a type."""
 _MAX_QUOTED = 1000
 """How much of the expressions an error about a panic shows."""
 NOT_ROW_WISE_MESSAGE = "looks at more than one row"
@@ -462,10 +461,8 @@ def translate_compute_errors(table: str, subject: str = "the change") -> Iterato
     except LakekitError:
         raise
     except pl.exceptions.PolarsError as wrong:
-        if (value := _UNFIT_VALUE.search(str(wrong))) is not None:  # of a CAST of SQL, or a product beyond 128 bits
-            raise ValueOutOfRange(
-                f"{subject} of {table}: {value[1]} does not fit the type that it is cast to"
-            ) from None
+        if (problem := failure_of(str(wrong))) is not None:  # of a CAST of SQL, a division by zero, 128 bits
+            raise ValueOutOfRange(f"{subject} of {table}: {problem}") from None
         raise SchemaMismatch(
             f"Polars could not compute {subject} of {table}: {str(wrong).replace(MERGE_SOURCE_PREFIX, 's.')}"
         ) from None

@@ -85,7 +85,7 @@ HITS = {
     "f = 0.1": [1],
     "f > 0.1 AND f = 0.25 OR x = 0.5": [1, 2],
     "total * 1.1 = 2.475 OR round(total / 7, 6) = 0.214286": [1, 2],
-    "id / 0 > 1 AND id % 0 IS NULL AND id // 0 IS NULL AND 1.5 % 0 IS NULL": [1, 2, 3, 4],
+    "id / 0 > 1 AND CASE WHEN id > 4 THEN id % (id - id) = 0 ELSE TRUE END": [1, 2, 3, 4],
     "x % 2 = 0.5 OR -7 % 3 = id": [1],
     "(id - 4) % 3 = -2 OR (0 - id) DIV 2 = -2 AND id < 5": [2, 4],
     "id / 2 = 1.5 OR 8 / nullif(id - 4, 0) = -8": [3],

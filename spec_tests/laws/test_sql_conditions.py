@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakekit.errors import LakekitError, SchemaMismatch, SqlError
 from spec_tests.condition_doors import DOORS, OPTIONS, judged, table_and_oracle
-from spec_tests.drawn_conditions import conditions
+from spec_tests.drawn_conditions import Draw, conditions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +34,47 @@ def test_a_condition_finds_the_rows_that_duckdb_finds(tmp_path: Path, door: str,
 
 @pytest.mark.parametrize("text", ["i32 = '5'", "'1.5' < f64", "d92 IN ('1', '2')", "dt = 5", "t3 > 0", "tm < 1", "dt = 'no day'", "s = 5"])
 def test_a_number_meets_no_text_and_a_day_no_number(tmp_path: Path, text: str) -> None:
-    from lakekit.errors import LakekitError
-
     table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
     with pytest.raises(LakekitError):
+        table.catalog().table("db.t").delete(text)
+
+
+@pytest.mark.parametrize("text", ["i32 % (i32 - i32) = 1", "i16 // (i8 - i8) > 0", "d92 % (d92b - d92b) = 1", "mod(i64, 0) = 0", "1 % 0 = 1"])
+def test_a_rest_of_a_division_by_zero_is_an_error_as_in_a_query(tmp_path: Path, text: str) -> None:
+    table, oracle = table_and_oracle(tmp_path, "append", SEED)
+    answer = oracle.answer(Draw(text, text))
+    assert answer is not None
+    assert "ivision by zero" in answer.problem
+    with pytest.raises(LakekitError, match=r"a division by zero; write nullif\(divisor, 0\) for NULL"):
+        table.catalog().table("db.t").delete(text)
+    with pytest.raises(LakekitError, match="ivision by zero"):
+        table.catalog().sql(f"SELECT id FROM db.t WHERE {text}").lazy().collect()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i16 <> 0 AND j32 % i16 = 1",
+        "i16 = 0 OR j32 % i16 = 1",
+        "CASE WHEN i16 <> 0 THEN j32 // i16 > 0 ELSE b END",
+        "if(i16 = 0, b, j32 % i16 = 0)",
+        "COALESCE(b, j32 % nullif(i16, 0) = 0)",
+        "regexp_matches(num, '^[0-9]{1,4}$') AND CAST(num AS INT) > 1",
+        "NOT regexp_matches(num, '^-?[0-9]{1,4}$') OR num::SMALLINT < 2",
+        "CASE WHEN num ~ '^[0-9]{4}-' THEN CAST(num AS DATE) = DATE '2024-01-31' END",
+        "b AND i16 <> 0 AND (j32 % i16 = 1 OR s IS NULL) AND 7 % i16 IS NOT NULL",
+    ],
+)
+@pytest.mark.parametrize("door", ["delete", "aggregate", "sql delete", "sql select"])
+def test_what_is_asked_before_keeps_a_part_from_failing(tmp_path: Path, door: str, text: str) -> None:
+    table, oracle = table_and_oracle(tmp_path, "append", SEED, rows=80)
+    assert DOORS[door](table, text) == oracle.found(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["m[s] = 1", "CAST(z3 AS TIME) = '12:30:00'", "i32 < ANY (l)", "i32 = ALL ([1])", "(i8, i16) IN ((1, 2, 3))", "(i8, s) = (1, 2)"]
+)
+def test_what_is_not_computed_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
+    with pytest.raises((SqlError, SchemaMismatch), match=r"(?s)line 1, column \d+: .*\^"):
         table.catalog().table("db.t").delete(text)

@@ -1,0 +1,121 @@
+"""Questions about the nodes of sqlglot's tree that their translation asks.
+
+start_of(node)       where it begins in the text          called(node)      how an error calls it: round(), LIKE
+flat_parts(a AND b AND c, exp.And)   ->   a, b, c         may_fail(node)    whether computing it may fail for a row
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakekit.expressions import functions
+from lakekit.expressions.typed_expression import TranslationRefusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_FAILING = (exp.Mod, exp.IntDiv, exp.DateFromParts, exp.StrToTime)
+_FAILING_NAMES = frozenset({"mod", "to_date"})
+
+
+def start_of(node: Node) -> int:
+    """Return where a node begins in the text: the least place of what it is made of."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=0)
+
+
+def dotted_names(node: Node) -> list[str] | None:
+    """Return the parts of a name; None for a field of a computed value."""
+    fields = []
+    while isinstance(node, exp.Dot):
+        if not isinstance(node.expression, exp.Identifier):
+            return None
+        fields.append(node.expression.name)
+        node = node.this
+    return [*(part.name for part in node.parts), *reversed(fields)] if isinstance(node, exp.Column) else None
+
+
+def flat_parts(node: Node, kind: Any) -> Iterator[Node]:
+    """Yield the conditions that a chain of AND, or OR, joins, in order."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, kind):
+            waiting += [part.expression, part.this]
+        elif isinstance(part, exp.Paren) and isinstance(part.this, kind):
+            waiting.append(part.this)
+        else:
+            yield part
+
+
+def arguments_of(node: Node, parts: Sequence[str]) -> Iterator[Node]:
+    """Yield the arguments of a function, by the names that sqlglot gives them."""
+    for part in parts:
+        value = node.args.get(part)
+        if isinstance(value, list):
+            yield from value
+        elif value is not None:
+            yield value if isinstance(value, exp.Expression) else exp.convert(value)
+
+
+def is_constant(node: Node) -> bool:
+    """Return whether the backend can compute the value without a row, and the same every time."""
+    if any(part.find_ancestor(exp.Query) is None for part in node.find_all(exp.Column)):
+        return False
+    return next(node.find_all(exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star, exp.Placeholder), None) is None
+
+
+def called(node: Node) -> str:
+    """Return how an error calls a node: the name of the function, or the word of the operator."""
+    if isinstance(node, exp.Anonymous):
+        return f"{node.this}()"
+    if isinstance(node, exp.Func):
+        return f"{node.sql_name().lower()}()"
+    return str(node.key).upper()
+
+
+def unknown_function(node: Node) -> TranslationRefusal:
+    """Return the refusal of what the table has not."""
+    if isinstance(node, exp.AggFunc):
+        return TranslationRefusal(f"{called(node)} is an aggregate: a condition or a value is of one row")
+    if isinstance(node, exp.Window):
+        return TranslationRefusal("OVER is a window function: a condition or a value is of one row")
+    if isinstance(node, (exp.Query, exp.Exists, exp.Subquery)):
+        return TranslationRefusal("a subquery is not computed in a condition of this kind")
+    if isinstance(node, exp.Placeholder):
+        return TranslationRefusal("a parameter has no value here")
+    near = functions.nearest(str(node.this)) if isinstance(node, exp.Anonymous) else None
+    hint = f": did you mean {near}()?" if near else ""
+    return TranslationRefusal(f"{called(node)} is not computed here{hint}")
+
+
+def row_parts(node: Node) -> list[Node] | None:
+    """Return the values of a row that is written out, as (a, 1) or row(a, 1); None for another node."""
+    if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and node.name.lower() == "row"):
+        return list(node.expressions)
+    return None
+
+
+def quantified(node: Node) -> tuple[str, Node] | None:
+    """Return the word and the list, or subquery, of ANY (…), SOME (…) or ALL (…); None for another node."""
+    if isinstance(node, (exp.Any, exp.All)):
+        inner = node.this
+        return ("ANY" if isinstance(node, exp.Any) else "ALL"), inner.this if isinstance(inner, exp.Paren) else inner
+    if isinstance(node, exp.Anonymous) and node.name.upper() in ("SOME", "ALL") and len(node.expressions) == 1:
+        return ("ANY" if node.name.upper() == "SOME" else "ALL"), node.expressions[0]
+    return None
+
+
+def may_fail(node: Node) -> bool:
+    """Return whether computing a node may fail for a row: a CAST, a division with a rest, a date of its parts."""
+    for part in node.walk():
+        if isinstance(part, exp.Cast) and not isinstance(part, exp.TryCast) and not isinstance(part.this, exp.Literal):
+            return True
+        if isinstance(part, _FAILING) or (isinstance(part, exp.Anonymous) and part.name.lower() in _FAILING_NAMES):
+            return True
+    return False
