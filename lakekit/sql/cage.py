@@ -41,7 +41,6 @@ from lakekit.errors import (
 from lakekit.expressions.parser import tokenize
 from lakekit.options.redaction import without_secrets
 from lakekit.parallel import core_count, iterate_pushed_within
-from lakekit.sql.duckdb_tree import SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,6 +60,8 @@ _CLOSED = {
     "allow_unsigned_extensions": False,
     "python_enable_replacements": False,
 }
+SUMS = {"lakekit_add": "+", "lakekit_sub": "-", "lakekit_mul": "*"}
+"""Functions by which sums of INT become BIGINT, and their operators."""
 _UNKNOWN_TYPES = (('"NULL"', '"NULL"'), ('"NULL"', "INTEGER"), ("INTEGER", '"NULL"'))
 """Types that fit an operand of a type that DuckDB does not know where it chooses, as an aggregate or an alias.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit.sql import query_refusal
+from lakekit.sql.cage import SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from lakekit.expressions.parser import SqlText
     from lakekit.sql.cage import QueryRun
 
-SUMS = {"lakekit_add": "+", "lakekit_sub": "-", "lakekit_mul": "*"}
-"""Functions by which sums of INT become BIGINT, and their operators."""
 _LOCATION_KEYS = ("query_location", "query_location_length", "is_operator", "is_legacy_function_call")
 """What differs between a sum and the function that computes it."""
 _NO_QUERY = "not implemented"
