@@ -346,6 +346,9 @@ class SparkBackend:
     def query(self, statement: Statement, text: str) -> DataFrame:
         return query(self.spark, statement, text)
 
+    def literal_rows(self, statement: Statement) -> DataFrame | None:  # noqa: ARG002 - Spark reads them
+        return None
+
     def explain(self, statement: Statement) -> StatementResult:
         raise _not_of_spark(statement, "EXPLAIN", "df.explain() shows Spark's plan")
 

@@ -6,8 +6,7 @@
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 
 A `SqlBackend` computes the rows of a query: DuckDB in this process (`duckdb_backend`, for `cat.sql`), or a session of
-Spark (`lakekit.spark.sql`, for `ls.sql`). Modules of statements are
-loaded when they are first used.
+Spark (`lakekit.spark.sql`, for `ls.sql`). Modules of statements are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         query_report,
         show,
         table_changes,
+        values_literal,
         view_ddl,
     )
 
@@ -40,6 +40,7 @@ __all__ = [
     "query_report",
     "show",
     "table_changes",
+    "values_literal",
     "view_ddl",
 ]
 __getattr__ = plugins.late(__name__, __all__)

@@ -105,6 +105,10 @@ class SqlBackend(Protocol):
         """Return the rows of a query."""
         ...
 
+    def literal_rows(self, statement: Statement) -> Rows | None:
+        """Return the rows of a long VALUES that comes, if all are literals; None if they are read as a query."""
+        ...
+
     def explain(self, statement: Statement) -> StatementResult:
         """Return the plan of the query that comes in a statement, read as far as EXPLAIN."""
         ...

@@ -25,11 +25,12 @@ from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import cage, dispatch, query_frame
 from lakekit.sql.backend import Statement, StatementResult, single_column
+from lakekit.sql.parameters import NamedFrame
 from lakekit.sql.query_frame import UNNAMED
 from lakekit.sql.query_tree import QueryTree, check_length
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
-from lakekit.types import Field, parse
+from lakekit.types import Field, parse, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +52,8 @@ _HINTS = {
     "grow": ", or add it with ALTER TABLE … ADD COLUMN",
 }
 """What errors about rows of a statement advise."""
+_TEXTS = "lakekit_texts"
+"""The name in a statement of the texts of its literals."""
 
 
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
@@ -99,6 +102,24 @@ class DuckDBBackend:
             if rows is not None:
                 return rows
         return query_frame.lazy_frame(query_frame.bind(query, self.limit(statement)))
+
+    def literal_rows(self, statement: Statement) -> pl.LazyFrame | None:
+        """Return the rows of a long VALUES that comes, cast by DuckDB to the types that it gives a sample of them."""
+        found = sql.values_literal.read(statement.tokens)
+        if found is None:
+            return None
+        limit, source = self.limit(statement), SqlText(statement.tokens.remaining_text, "query")
+        with cage.opened(limit, source) as run:
+            relation, _ = self.tree(statement, SqlText(found.sample, "query")).relation(run)
+            types = dict(zip(relation.columns, relation.types, strict=True))
+        casts = ", ".join(
+            f"CAST({texts} AS {t}) AS {quote_identifier(name)}"
+            for texts, (name, t) in zip(found.frame.columns, types.items(), strict=True)
+        )
+        known = replace(statement, frames={**statement.frames, _TEXTS: NamedFrame(_TEXTS, found.frame.lazy())})
+        query = self.tree(known, SqlText(f"SELECT {casts} FROM {_TEXTS}", "query"))  # noqa: S608 - names are quoted
+        query.source = source
+        return query_frame.lazy_frame(query_frame.bind(query, limit))
 
     def explain(self, statement: Statement) -> StatementResult:
         analyze = statement.tokens.accept("ANALYZE")

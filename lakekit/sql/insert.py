@@ -19,7 +19,6 @@ from lakekit.sql import ddl, view_ddl
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
 from lakekit.sql.dml import COMMIT_COLUMNS, commit_result, schema_of
-from lakekit.sql.tokenizer import TokenStream
 from lakekit.table.format_tables import FormatTable, ObjectTable
 from lakekit.table.open_create import create as create_table
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakekit.commit.changes import Commit
     from lakekit.sql.backend import Rows, Statement
+    from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.table import Table
     from lakekit.types import Field
 
@@ -217,12 +217,10 @@ def insert(statement: Statement) -> StatementResult:
         raise SchemaMismatch(
             f"INSERT INTO {name} names {unknown!r}; its columns are {', '.join(schema.names)}", column=unknown
         )
-    rows = statement.backend.query(
-        statement,
-        _replace_default_with_null(tokens.remaining_text, tokens.dialect)
-        if tokens.is_next("VALUES")
-        else tokens.remaining_text,
-    )
+    rows = statement.backend.literal_rows(statement) if tokens.is_next("VALUES") else None
+    if rows is None:
+        text = _replace_default_with_null(tokens) if tokens.is_next("VALUES") else tokens.remaining_text
+        rows = statement.backend.query(statement, text)
     query_names = statement.backend.names(rows)
     if by_name:
         wanted = [_find_field(schema.fields, column) for column in query_names]
@@ -259,20 +257,21 @@ def _find_field(fields: Sequence[Field], name: str) -> Field | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _replace_default_with_null(text: str, dialect: str) -> str:
-    """Return VALUES with NULL for DEFAULT: a row without a value gets the default when written."""
-    tokens, pieces, at = TokenStream.of(text, dialect), [], 0
-    before = ""
-    while (word := tokens.next) is not None:
-        tokens.position += 1
+def _replace_default_with_null(tokens: TokenStream) -> str:
+    """Return VALUES, which comes, with NULL for DEFAULT: a row without a value gets the default when written."""
+    text, pieces, at = tokens.remaining_text, [], 0
+    before, probe = "", tokens.fork()
+    first = 0 if probe.next is None else probe.next.start
+    while (word := probe.next) is not None:
+        probe.position += 1
         if (
             word.kind == "word"
             and word.text.upper() == "DEFAULT"
             and before in ("(", ",")
-            and (tokens.is_next(",") or tokens.is_next(")"))
+            and (probe.is_next(",") or probe.is_next(")"))
         ):
-            pieces += [text[at : word.start], "NULL"]
-            at = word.end
+            pieces += [text[at : word.start - first], "NULL"]
+            at = word.end - first
         before = word.text
     return "".join([*pieces, text[at:]])
 

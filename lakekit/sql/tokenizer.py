@@ -137,6 +137,11 @@ class TokenStream:
         return self._tokens[self.position] if self.position < len(self._tokens) else None
 
     @property
+    def coming(self) -> Sequence[Token]:
+        """All tokens that come."""
+        return self._tokens[self.position :]
+
+    @property
     def before(self) -> str:
         """The token that was taken last, as it stands there."""
         return self._tokens[self.position - 1].text
