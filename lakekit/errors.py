@@ -43,18 +43,18 @@ NAME_PATTERN = (
     r"|mark-done-action\.http"  # the address of a service, and what it is told, may hold one
 )
 """A pattern found in the names of secret options and in no other."""
-_SECRET = re.compile(NAME_PATTERN, re.IGNORECASE)
+_SECRET_NAME = re.compile(NAME_PATTERN, re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:
     """Return whether an option of that name may hold a secret."""
-    return _SECRET.search(key) is not None
+    return _SECRET_NAME.search(key) is not None
 
 
 # ---- errors ------------------------------------------------------------
 
 
-_TRAIL = "\n\nThis error occurred in the following expression"
+_POLARS_TRAILER = "\n\nThis error occurred in the following expression"
 """What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its
 text alone.
 """
@@ -73,7 +73,7 @@ class LakekitError(Exception):
     names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, **fields: Any) -> None:
-        message, trail, _ = message.partition(_TRAIL)
+        message, trail, _ = message.partition(_POLARS_TRAILER)
         message = _UNSAFE_CHARACTERS.sub(_code, message)
         super().__init__(message)
         if trail:

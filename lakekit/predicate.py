@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakekit.types import DataType
 
-OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts with")
+LEAF_OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts with")
 _NEGATED_OPERATORS = {"=": "!=", "<": ">=", ">": "<=", "in": "not in", "is null": "is not null"}
 _NEGATED_OPERATORS |= {v: k for k, v in _NEGATED_OPERATORS.items()}
 _MAX_SHOWN_LITERALS = 5

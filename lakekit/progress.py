@@ -78,7 +78,7 @@ class WorkProgress:
         self.step_count, self.total, self.extra_count = 0, total, 0
 
     def __enter__(self) -> Self:
-        self._callback = _CALLBACK.get()
+        self._callback = _CURRENT_CALLBACK.get()
         inside = _IS_NESTED.get() or parallel.is_pool_thread()
         self._is_silent = inside or (self._callback is None and not _Process.is_reporting)
         self._due_ms = (
@@ -141,7 +141,7 @@ def begin_work(runtime: Runtime, verb: str, unit: str, total: int = 0, *, extra_
 
 # ---- state of the process --------------------------------------------------------------------------------------------
 
-_CALLBACK: ContextVar[Callback | None] = ContextVar("lakekit_progress", default=None)
+_CURRENT_CALLBACK: ContextVar[Callback | None] = ContextVar("lakekit_progress", default=None)
 _IS_NESTED: ContextVar[bool] = ContextVar("lakekit_at_work", default=False)
 
 
@@ -160,7 +160,7 @@ class _Process:
             if cls.owner is None:
                 cls.owner = work
             if cls.owner is work and cls.screen is None:
-                cls.screen = _screen()
+                cls.screen = _choose_screen()
             return cls.screen if cls.owner is work else None
 
     @classmethod
@@ -193,11 +193,11 @@ def progress(callback: Callable[[int, int, str], object] | bool) -> AbstractCont
 
 @contextmanager
 def _use_callback(callback: Callback) -> Iterator[None]:
-    token = _CALLBACK.set(callback)
+    token = _CURRENT_CALLBACK.set(callback)
     try:
         yield
     finally:
-        _CALLBACK.reset(token)
+        _CURRENT_CALLBACK.reset(token)
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def _restore_tells(before: bool) -> Iterator[None]:
 # ---- screens ---------------------------------------------------------------------------------------------------------
 
 
-def _screen() -> Screen | None:
+def _choose_screen() -> Screen | None:
     """Return a notebook cell, a terminal, or None."""
     if _has_kernel():
         try:

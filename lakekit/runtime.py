@@ -210,7 +210,7 @@ class ChildProcess:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                _send(process.stdin, request)
+                _send_message(process.stdin, request)
                 answer = _read_message(process.stdout)
             except BrokenPipeError:
                 answer = None
@@ -220,9 +220,8 @@ class ChildProcess:
             if answer is not None:
                 return answer
             code = self._terminate(process)
-            return (
-                f"{signal.Signals(-code).name if -code in _SIGNALS else f'exit code {code}'}{self._read_stderr_tail()}"
-            )
+            cause = signal.Signals(-code).name if -code in _SIGNAL_NUMBERS else f"exit code {code}"
+            return f"{cause}{self._read_stderr_tail()}"
 
     def _start(self) -> subprocess.Popen[bytes]:
         if not sys.executable:
@@ -269,7 +268,7 @@ class ChildProcess:
         return f": {lines[0][:200]}" if lines else ""
 
 
-_SIGNALS = frozenset(signal.Signals)
+_SIGNAL_NUMBERS = frozenset(signal.Signals)
 
 
 def answer_requests(answer: Callable[[bytes], bytes]) -> None:
@@ -277,10 +276,10 @@ def answer_requests(answer: Callable[[bytes], bytes]) -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while (request := _read_message(sys.stdin.buffer)) is not None:
-        _send(replies, answer(request))
+        _send_message(replies, answer(request))
 
 
-def _send(stream: IO[bytes], message: bytes) -> None:
+def _send_message(stream: IO[bytes], message: bytes) -> None:
     stream.write(len(message).to_bytes(8, "little") + message)
     stream.flush()
 

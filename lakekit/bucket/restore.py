@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, InvalidOption
 from lakekit.metadata import manifest_reader
-from lakekit.model.index_manifest import DELETION_VECTORS, HASH
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH_INDEX
 from lakekit.model.manifest_entries import ADD
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class SnapshotBuckets:
             max_sequence=bounds.max_sequences.get(bucket, NO_SEQUENCE),
             total_buckets=bounds.total_buckets,
             vectors=tuple(entry for entry in index if entry.index_type == DELETION_VECTORS),
-            hash_index=next((entry for entry in index if entry.index_type == HASH), None),
+            hash_index=next((entry for entry in index if entry.index_type == HASH_INDEX), None),
             snapshot_id=self.snapshot.id,
         )
 

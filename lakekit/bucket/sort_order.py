@@ -50,8 +50,8 @@ PRIMITIVE_BYTES = 8
 """The bytes of a number in a z-order key."""
 HILBERT_BITS = 63
 _HILBERT_BYTES = 63
-_LARGEST = 2**63 - 1
-_BLOCK = 1 << 16
+_MAX_INT64 = 2**63 - 1
+_INTERLEAVED_ROWS = 1 << 16
 """The rows whose bits are interleaved at once."""
 
 
@@ -75,7 +75,7 @@ def hilbert_keys(columns: pl.DataFrame) -> pl.Series:
 def _map_blocks(columns: pl.DataFrame, encode: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
     if not columns.height:
         return pl.Series("key", [], pl.Binary)
-    encoded = [encode(columns.slice(start, _BLOCK)) for start in range(0, columns.height, _BLOCK)]
+    encoded = [encode(columns.slice(start, _INTERLEAVED_ROWS)) for start in range(0, columns.height, _INTERLEAVED_ROWS)]
     data = np.ascontiguousarray(np.concatenate(encoded))
     count, width = data.shape
     offsets = np.arange(count + 1, dtype=np.int64) * width
@@ -139,15 +139,15 @@ def _hilbert_coordinates(column: pl.Series) -> Words:
         integers = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
         coordinates = _rows_of_16_bytes(integers)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
     elif column.dtype == pl.Boolean:
-        coordinates = np.where(to_bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
+        coordinates = np.where(to_bools(column.fill_null(value=False)), np.int64(_MAX_INT64), np.int64(0))
     elif column.dtype.is_float():
         coordinates = _double_bits(column)
     else:
         coordinates = _to_int64(column)
         if column.dtype == pl.Int8:
             coordinates &= 255
-    coordinates[_null_mask(column)] = _LARGEST
-    return coordinates.view(np.uint64) & np.uint64(_LARGEST)
+    coordinates[_null_mask(column)] = _MAX_INT64
+    return coordinates.view(np.uint64) & np.uint64(_MAX_INT64)
 
 
 def _hilbert_distances(point: list[Words]) -> Bytes:

@@ -101,7 +101,7 @@ def sort_by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 CHUNK_BYTES = 4 << 20
 """About how many bytes of memory a chunk of a spilled run takes."""
 _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 256, 1 << 16
-_CODECS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompressed", "lz4": "lz4"}
+_IPC_COMPRESSIONS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompressed", "lz4": "lz4"}
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -123,7 +123,7 @@ class SpillFile:
     def append(self, frame: pl.DataFrame) -> tuple[int, int]:
         """Append rows; return their offset and length. Raises `StorageFailed`."""
         packed = io.BytesIO()
-        frame.write_ipc(packed, compression=_CODECS.get(self.compression.strip().lower(), "zstd"))
+        frame.write_ipc(packed, compression=_IPC_COMPRESSIONS.get(self.compression.strip().lower(), "zstd"))
         data = packed.getbuffer()
         with self._lock:
             try:

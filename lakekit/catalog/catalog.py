@@ -21,7 +21,7 @@ from lakekit.catalog import identifier
 from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
-from lakekit.options.features import FORMAT_TABLE, OBJECTS, refuse
+from lakekit.options.features import FORMAT_TABLE, OBJECT_TABLE, make_refusal
 from lakekit.options.option import FrozenDict, normalize_keys
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Catalog(CatalogCore):
         Raises: `DatabaseNotFound`.
         """
         if database == identifier.SYSTEM:
-            return catalog.operations.list_system_tables(catalog.sys_tables.TABLES, details=details)
+            return catalog.operations.list_system_tables(catalog.sys_tables.SYS_TABLES, details=details)
         metastore = self._names() if database is None else self._metastore_of(database)
         wanted = [database] if database is not None else self.databases()
         pairs = [(database_name, name) for database_name in wanted for name in metastore.tables(database_name)]
@@ -190,7 +190,7 @@ class Catalog(CatalogCore):
                 raise missing_identifier(metastore, parsed)
             return cast("Table", view)
         opened = catalog.operations.check_shown(
-            table.format_tables.to_table_of_kind(opened, catalog.views.kinds(self)), self._settings
+            table.format_tables.to_table_of_kind(opened, catalog.views.table_kinds(self)), self._settings
         )
         return (
             opened
@@ -304,7 +304,7 @@ class Catalog(CatalogCore):
         """
         return self._create_folder_table(
             name,
-            OBJECTS,
+            OBJECT_TABLE,
             lambda target: table.format_tables.define_object_table(target, location=location, comment=comment),
             location,
         )
@@ -313,7 +313,7 @@ class Catalog(CatalogCore):
         parsed = identifier.new_table(name, "createTable")
         metastore = self._metastore_of(parsed.database)
         if self.metastore != "filesystem":
-            raise refuse(
+            raise make_refusal(
                 kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)"
             )
         if metastore.has_table(parsed.database, parsed.table):
@@ -468,7 +468,7 @@ class Catalog(CatalogCore):
         existing = catalog.views.find_view(self, metastore, parsed, self._cache.views)
         if existing is not None:
             return catalog.views.existing_view(existing, if_not_exists=if_not_exists)
-        made = catalog.views.define(
+        made = catalog.views.define_view(
             self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary
         )
         if temporary:

@@ -49,7 +49,7 @@ def _option(key: str, kind: str, read: Any, default: str | None) -> Option:
     return Option(key=key, type=kind, parse=read, default=default, description="")
 
 
-_OPTIONS = {
+_CATALOG_OPTIONS = {
     one.key: one
     for one in (
         _option("lock.enabled", "boolean", read_boolean, None),
@@ -116,7 +116,7 @@ class CatalogOptions:
 
 def option_value(options: Mapping[str, str], key: str) -> Any:
     """Return the value of an option of a catalog, or its default. Raises `InvalidOption`."""
-    option = _OPTIONS[key]
+    option = _CATALOG_OPTIONS[key]
     return option.parse_value(options[key]) if key in options else option.default_value
 
 
@@ -136,8 +136,8 @@ def options_to_texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
                 value=None,
             )
         result[key] = str(value).lower() if isinstance(value, bool) else str(value)
-        if key in _OPTIONS:
-            _OPTIONS[key].parse_value(result[key])
+        if key in _CATALOG_OPTIONS:
+            _CATALOG_OPTIONS[key].parse_value(result[key])
     named_locations({ALLOWED_LOCATIONS: result.get(ALLOWED_LOCATIONS)})
     return result
 

@@ -8,7 +8,7 @@ from lakekit import plugins, storage as storages
 from lakekit.catalog.catalog import Catalog
 from lakekit.catalog.catalog_core import options_to_texts
 from lakekit.errors import InvalidOption
-from lakekit.options.features import find, refuse
+from lakekit.options.features import find_feature, make_refusal
 from lakekit.options.option import SecretOptions
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from lakekit.storage import PathLike
 
-_DEFAULT = "filesystem"
+_DEFAULT_METASTORE = "filesystem"
 
 
 def connect(
     warehouse: str | PathLike | None = None,
     *,
-    metastore: str = _DEFAULT,
+    metastore: str = _DEFAULT_METASTORE,
     uri: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -39,26 +39,26 @@ def connect(
     """
     settings = options_to_texts(options)
     named = settings.pop("metastore", None)
-    kind = (named if named is not None and metastore == _DEFAULT else metastore).strip().lower()
+    kind = (named if named is not None and metastore == _DEFAULT_METASTORE else metastore).strip().lower()
     uri = _resolve_argument("uri", uri, settings.pop("uri", None))
     location = _resolve_argument("warehouse", warehouse, settings.pop("warehouse", None))
     if named is not None and named.strip().lower() != kind:
         raise InvalidOption(
             f"metastore is {kind!r}, and {named!r} in options; give it once", key="metastore", value=named
         )
-    if kind != _DEFAULT and kind not in (metastores := plugins.names("catalog/metastores")):
-        if find(f"catalog.{kind}") is None:
+    if kind != _DEFAULT_METASTORE and kind not in (metastores := plugins.names("catalog/metastores")):
+        if find_feature(f"catalog.{kind}") is None:
             raise InvalidOption(
                 f"no metastore is called {kind[:200]!a}; lakekit knows {', '.join(metastores)}",
                 key="metastore",
                 value=kind,
             )
-        raise refuse(
+        raise make_refusal(
             f"catalog.{kind}",
             "this catalog",
             instead='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")',
         )
-    if kind == _DEFAULT and uri is not None:
+    if kind == _DEFAULT_METASTORE and uri is not None:
         raise InvalidOption(
             "a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None
         )
@@ -66,7 +66,7 @@ def connect(
         raise InvalidOption(
             f"metastore {kind} needs a warehouse: the folder that holds the databases", key="warehouse", value=None
         )
-    if kind != _DEFAULT and uri is None:
+    if kind != _DEFAULT_METASTORE and uri is None:
         raise InvalidOption(f"metastore {kind} needs an uri: where to find it", key="uri", value=None)
     root = "" if location is None else storages.open(location, storage_options)[1]
     secrets = None if storage_options is None else SecretOptions(storage_options)

@@ -22,7 +22,7 @@ from lakekit.catalog import identifier
 from lakekit.catalog.views import MaterializedTable
 from lakekit.draw.humanize import format_size, plural
 from lakekit.errors import LakekitError
-from lakekit.options.features import FORMAT_TABLE, OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECT_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ _SCHEMA = {
     "details": pl.String,
     "error": pl.String,
 }
-_SKIPPED_KINDS = (FORMAT_TABLE, OBJECTS)
+_SKIPPED_KINDS = (FORMAT_TABLE, OBJECT_TABLE)
 
 
 def maintain(cat: TableCatalog, name: str | None, *, dry_run: bool) -> pl.DataFrame:

@@ -37,21 +37,21 @@ ThriftType = Any
 """A Thrift type: a name of `_PLAIN_TYPE_CODES`, ("list", kind), ("map", kind, kind), or a struct: field number ->
 (name, kind)."""
 _PLAIN_TYPE_CODES = {"bool": TType.BOOL, "i32": TType.I32, "i64": TType.I64, "string": TType.STRING}
-_TEXTS = ("map", "string", "string")
-_FIELD: ThriftType = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
-_SERDE: ThriftType = {1: ("name", "string"), 2: ("serializationLib", "string"), 3: ("parameters", _TEXTS)}
-_ORDER: ThriftType = {1: ("col", "string"), 2: ("order", "i32")}
+_STRING_MAP = ("map", "string", "string")
+_FIELD_SCHEMA: ThriftType = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
+_SERDE_INFO: ThriftType = {1: ("name", "string"), 2: ("serializationLib", "string"), 3: ("parameters", _STRING_MAP)}
+_SORT_ORDER: ThriftType = {1: ("col", "string"), 2: ("order", "i32")}
 _STORAGE_DESCRIPTOR: ThriftType = {
-    1: ("cols", ("list", _FIELD)),
+    1: ("cols", ("list", _FIELD_SCHEMA)),
     2: ("location", "string"),
     3: ("inputFormat", "string"),
     4: ("outputFormat", "string"),
     5: ("compressed", "bool"),
     6: ("numBuckets", "i32"),
-    7: ("serdeInfo", _SERDE),
+    7: ("serdeInfo", _SERDE_INFO),
     8: ("bucketCols", ("list", "string")),
-    9: ("sortCols", ("list", _ORDER)),
-    10: ("parameters", _TEXTS),
+    9: ("sortCols", ("list", _SORT_ORDER)),
+    10: ("parameters", _STRING_MAP),
     12: ("storedAsSubDirectories", "bool"),
 }
 _TABLE: ThriftType = {
@@ -62,8 +62,8 @@ _TABLE: ThriftType = {
     5: ("lastAccessTime", "i32"),
     6: ("retention", "i32"),
     7: ("sd", _STORAGE_DESCRIPTOR),
-    8: ("partitionKeys", ("list", _FIELD)),
-    9: ("parameters", _TEXTS),
+    8: ("partitionKeys", ("list", _FIELD_SCHEMA)),
+    9: ("parameters", _STRING_MAP),
     10: ("viewOriginalText", "string"),
     11: ("viewExpandedText", "string"),
     12: ("tableType", "string"),
@@ -72,7 +72,7 @@ _DATABASE: ThriftType = {
     1: ("name", "string"),
     2: ("description", "string"),
     3: ("locationUri", "string"),
-    4: ("parameters", _TEXTS),
+    4: ("parameters", _STRING_MAP),
     6: ("ownerName", "string"),
     7: ("ownerType", "i32"),
 }
@@ -90,33 +90,37 @@ _LOCK_REQUEST: ThriftType = {
 }
 _LOCK_RESPONSE: ThriftType = {1: ("lockid", "i64"), 2: ("state", "i32")}
 _LOCK_ID: ThriftType = {1: ("lockid", "i64")}
-_FAULT: ThriftType = {1: ("message", "string")}
+_EXCEPTION_STRUCT: ThriftType = {1: ("message", "string")}
 
-_EXISTS, _INVALID, _META, _MISSING, _UNKNOWN, _REFUSED = (
+_ALREADY_EXISTS, _INVALID_OBJECT, _META_EXCEPTION, _NO_SUCH_OBJECT, _UNKNOWN_DATABASE, _INVALID_OPERATION = (
     f"{name}Exception"
     for name in ("AlreadyExists", "InvalidObject", "Meta", "NoSuchObject", "UnknownDB", "InvalidOperation")
 )
 _LOCK_FAULTS = {1: "NoSuchTxnException", 2: "TxnAbortedException", 3: "NoSuchLockException"}
-CALLS: Mapping[str, tuple[tuple[ThriftType, ...], ThriftType, Mapping[int, str]]] = {
-    "get_all_databases": ((), ("list", "string"), {1: _META}),
-    "get_database": (("string",), _DATABASE, {1: _MISSING, 2: _META}),
-    "create_database": ((_DATABASE,), None, {1: _EXISTS, 2: _INVALID, 3: _META}),
-    "alter_database": (("string", _DATABASE), None, {1: _META, 2: _MISSING}),
-    "drop_database": (("string", "bool", "bool"), None, {1: _MISSING, 2: _REFUSED, 3: _META}),
-    "get_all_tables": (("string",), ("list", "string"), {1: _META}),
+METASTORE_CALLS: Mapping[str, tuple[tuple[ThriftType, ...], ThriftType, Mapping[int, str]]] = {
+    "get_all_databases": ((), ("list", "string"), {1: _META_EXCEPTION}),
+    "get_database": (("string",), _DATABASE, {1: _NO_SUCH_OBJECT, 2: _META_EXCEPTION}),
+    "create_database": ((_DATABASE,), None, {1: _ALREADY_EXISTS, 2: _INVALID_OBJECT, 3: _META_EXCEPTION}),
+    "alter_database": (("string", _DATABASE), None, {1: _META_EXCEPTION, 2: _NO_SUCH_OBJECT}),
+    "drop_database": (
+        ("string", "bool", "bool"),
+        None,
+        {1: _NO_SUCH_OBJECT, 2: _INVALID_OPERATION, 3: _META_EXCEPTION},
+    ),
+    "get_all_tables": (("string",), ("list", "string"), {1: _META_EXCEPTION}),
     "get_table_objects_by_name": (
         ("string", ("list", "string")),
         ("list", _TABLE),
-        {1: _META, 2: _REFUSED, 3: _UNKNOWN},
+        {1: _META_EXCEPTION, 2: _INVALID_OPERATION, 3: _UNKNOWN_DATABASE},
     ),
-    "get_table": (("string", "string"), _TABLE, {1: _META, 2: _MISSING}),
-    "create_table": ((_TABLE,), None, {1: _EXISTS, 2: _INVALID, 3: _META, 4: _MISSING}),
+    "get_table": (("string", "string"), _TABLE, {1: _META_EXCEPTION, 2: _NO_SUCH_OBJECT}),
+    "create_table": ((_TABLE,), None, {1: _ALREADY_EXISTS, 2: _INVALID_OBJECT, 3: _META_EXCEPTION, 4: _NO_SUCH_OBJECT}),
     "alter_table_with_environment_context": (
-        ("string", "string", _TABLE, {1: ("properties", _TEXTS)}),
+        ("string", "string", _TABLE, {1: ("properties", _STRING_MAP)}),
         None,
-        {1: _REFUSED, 2: _META},
+        {1: _INVALID_OPERATION, 2: _META_EXCEPTION},
     ),
-    "drop_table": (("string", "string", "bool"), None, {1: _MISSING, 3: _META}),
+    "drop_table": (("string", "string", "bool"), None, {1: _NO_SUCH_OBJECT, 3: _META_EXCEPTION}),
     "lock": ((_LOCK_REQUEST,), _LOCK_RESPONSE, _LOCK_FAULTS),
     "check_lock": ((_LOCK_ID,), _LOCK_RESPONSE, _LOCK_FAULTS),
     "unlock": ((_LOCK_ID,), None, {1: "NoSuchLockException", 2: "TxnOpenException"}),
@@ -138,11 +142,11 @@ class HiveClient:
     address: str
 
     def call_method(self, name: str, *values: Any) -> Any:
-        """Return the answer to a call of `CALLS`; None if the call has none.
+        """Return the answer to a call of `METASTORE_CALLS`; None if the call has none.
 
         Raises `HiveRefusal` if the metastore refuses the call, and `StorageFailed` if it does not answer.
         """
-        arguments, answer, exceptions = CALLS[name]
+        arguments, answer, exceptions = METASTORE_CALLS[name]
         protocol = self.protocol
         try:
             protocol.writeMessageBegin(name, TMessageType.CALL, 1)
@@ -159,7 +163,9 @@ class HiveClient:
                 wrong.read(protocol)
                 raise StorageFailed(f"the metastore {self.address} cannot {name}: {wrong.message}", path=self.address)
             result = {0: ("answer", answer)} if answer is not None else {}
-            reply = read_value(protocol, {**result, **{number: (what, _FAULT) for number, what in exceptions.items()}})
+            reply = read_value(
+                protocol, {**result, **{number: (what, _EXCEPTION_STRUCT) for number, what in exceptions.items()}}
+            )
             protocol.readMessageEnd()
         except (TException, OSError, EOFError, UnicodeDecodeError) as failed:
             if isinstance(failed, StorageFailed):
@@ -181,7 +187,7 @@ class HiveClient:
 
 
 @contextmanager
-def connect(uri: str) -> Iterator[HiveClient]:
+def open_client(uri: str) -> Iterator[HiveClient]:
     """Open a connection to the first metastore of a list that answers; it is closed at the end of the block.
 
     Raises `StorageFailed`, `InvalidOption`.

@@ -18,7 +18,7 @@ from lakekit.model.table_paths import is_plain_name
 
 SYSTEM = "sys"
 """The database of the catalog's own tables."""
-_BRANCH = "branch_"
+_BRANCH_PREFIX = "branch_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def parse(text: str) -> Identifier:
             '"db.t$branch_dev$files"',
             name=text,
         )
-    branch = more.pop(0).removeprefix(_BRANCH) if more and more[0].startswith(_BRANCH) else None
+    branch = more.pop(0).removeprefix(_BRANCH_PREFIX) if more and more[0].startswith(_BRANCH_PREFIX) else None
     if len(more) > 1 or branch == "":
         raise TableNotFound(
             f"{text[:200]!a} is no name of a table: a branch comes before a system table, as in "

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lakekit.runtime import Runtime
 
 
-_DIALECTS = {
+_DIALECT_OF_SCHEME = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",
     "postgres": "postgresql",
@@ -82,7 +82,7 @@ def parse_address(uri: str, driver_options: Mapping[str, str]) -> JdbcAddress:
     """
     text = uri.strip()
     kind, colon, tail = text.removeprefix("jdbc:").partition(":")
-    dialect = _DIALECTS.get(kind.lower())
+    dialect = _DIALECT_OF_SCHEME.get(kind.lower())
     if dialect is None or not colon:
         raise InvalidOption(
             f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_URI_FORMS}",

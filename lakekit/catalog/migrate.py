@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
 
-_NAME = re.compile(r"[^/\\:]+\.[^/\\:]+")
+_HIVE_TABLE_NAME = re.compile(r"[^/\\:]+\.[^/\\:]+")
 _LEGACY_LTZ_KEY = "orc.timestamp-ltz.legacy.type"
 """Whether Java takes instants in ORC files for wall clocks of its own zone, as its own older writers stored them."""
 _FIXED_OPTIONS = {"bucket": "-1", "primary-key": None}
@@ -74,7 +74,7 @@ class _ForeignTable:
 
 def is_table_name(source: str) -> bool:
     """Return whether a text may be the name of a table, "db.t", and no path."""
-    return _NAME.fullmatch(source) is not None
+    return _HIVE_TABLE_NAME.fullmatch(source) is not None
 
 
 def migrate(

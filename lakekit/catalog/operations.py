@@ -35,7 +35,7 @@ from lakekit.errors import (
     TableNotFound,
 )
 from lakekit.metadata import manifest_reader, schemas, snapshots
-from lakekit.options.features import FORMAT_TABLE, OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECT_TABLE
 from lakekit.parallel import parallel_map
 from lakekit.read.table_scan import context_of
 from lakekit.runtime import REAL_RUNTIME
@@ -182,7 +182,7 @@ _COMPACT_SCHEMA = {
 }
 _SKIP_REASONS = {
     FORMAT_TABLE: "it is a folder of files, without levels",
-    OBJECTS: "its rows are what its location holds",
+    OBJECT_TABLE: "its rows are what its location holds",
 }
 
 
@@ -272,7 +272,7 @@ def _compact_table(
 
 
 NAME_COLUMNS = {"database": pl.String, "table": pl.String, "kind": pl.String}
-_ENABLED = "format-table.enabled"
+_FORMAT_TABLES_OPTION = "format-table.enabled"
 DETAIL_COLUMNS = {
     "snapshot_id": pl.Int64,
     "row_count": pl.Int64,
@@ -294,7 +294,7 @@ def list_tables(
         lambda pair: table_row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), pairs
     )
     listing = pl.DataFrame(rows, schema=_listing_schema(details=details), orient="row")
-    return listing if settings.of(_ENABLED) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
+    return listing if settings.of(_FORMAT_TABLES_OPTION) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
 
 
 def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
@@ -302,9 +302,10 @@ def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
 
     Raises: `TableNotFound`.
     """
-    if isinstance(table, FormatTable) and not settings().of(_ENABLED):
+    if isinstance(table, FormatTable) and not settings().of(_FORMAT_TABLES_OPTION):
         message = (
-            f"{table.name} is a format table, and this catalog was connected with {_ENABLED}=false, which hides them. "
+            f"{table.name} is a format table, and this catalog was connected with {_FORMAT_TABLES_OPTION}=false, "
+            "which hides them. "
             "Connect without it"
         )
         raise TableNotFound(message, name=table.name)

@@ -1,7 +1,7 @@
 """System tables by name: the catalog's own, `cat["sys.tables"]`, and a table's, `cat["db.t$files"]`.
 
-A table of `sys` is a function of a catalog, with Paimon's columns; its name stands in `TABLES`. Tables that cannot be
-opened are left out; `cat.tables(details=True)` says why. Counts of `sys.tables`, owners and times come from catalogs
+A table of `sys` is a function of a catalog, with Paimon's columns; its name stands in `SYS_TABLES`. Tables that cannot
+be opened are left out; `cat.tables(details=True)` says why. Counts of `sys.tables`, owners and times come from catalogs
 that know accounts; lakekit's leave them null, as the reference does.
 
 Source: ENGINE.md 10.2; `AllTablesTable`, `AllPartitionsTable`, `AllTableOptionsTable`, `CatalogOptionsTable`.
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     """A `lakekit.catalog.catalog.Catalog`, whose module imports this one."""
 
 
-_NUMBERS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
-_TABLES = {
+_SIZE_COLUMNS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
+_TABLES_SCHEMA = {
     "database_name": pl.String,
     "table_name": pl.String,
     "table_type": pl.String,
@@ -50,26 +50,26 @@ _TABLES = {
     "created_by": pl.String,
     "updated_at": pl.Int64,
     "updated_by": pl.String,
-    **dict.fromkeys(_NUMBERS, pl.Int64),
+    **dict.fromkeys(_SIZE_COLUMNS, pl.Int64),
 }
-_PARTITIONS = {
+_PARTITIONS_SCHEMA = {
     "database_name": pl.String,
     "table_name": pl.String,
     "partition_name": pl.String,
-    **dict.fromkeys(_NUMBERS, pl.Int64),
+    **dict.fromkeys(_SIZE_COLUMNS, pl.Int64),
     "done": pl.Boolean,
 }
-_OPTIONS = {"database_name": pl.String, "table_name": pl.String, "key": pl.String, "value": pl.String}
+_OPTIONS_SCHEMA = {"database_name": pl.String, "table_name": pl.String, "key": pl.String, "value": pl.String}
 
 
-def check(name: str) -> str:
+def check_table_name(name: str) -> str:
     """Return the canonical name of a table of `sys`. Raises `TableNotFound`."""
     wanted = name.lower()
-    if wanted not in TABLES:
-        close = difflib.get_close_matches(wanted, TABLES, 1)
+    if wanted not in SYS_TABLES:
+        close = difflib.get_close_matches(wanted, SYS_TABLES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
         raise TableNotFound(
-            f"the database {SYSTEM} has no table {name[:200]!a}{hint} There are {', '.join(TABLES)}",
+            f"the database {SYSTEM} has no table {name[:200]!a}{hint} There are {', '.join(SYS_TABLES)}",
             name=f"{SYSTEM}.{name}",
         )
     return wanted
@@ -96,10 +96,10 @@ def list_tables(catalog: TableCatalog) -> pl.DataFrame:
                 bool(ctx.schema.partition_keys),
                 bool(ctx.schema.primary_keys),
                 *ownership,
-                *[None] * len(_NUMBERS),
+                *[None] * len(_SIZE_COLUMNS),
             )
         )
-    return pl.DataFrame(rows, schema=_TABLES, orient="row")
+    return pl.DataFrame(rows, schema=_TABLES_SCHEMA, orient="row")
 
 
 def list_partitions(catalog: TableCatalog) -> pl.DataFrame:
@@ -107,7 +107,7 @@ def list_partitions(catalog: TableCatalog) -> pl.DataFrame:
 
     Rows are counted unmerged, and files of every level.
     """
-    frames = [pl.DataFrame(schema=_PARTITIONS)]
+    frames = [pl.DataFrame(schema=_PARTITIONS_SCHEMA)]
     for database, table, ctx in _open_tables(catalog):
         if not ctx.schema.partition_keys:
             continue
@@ -117,7 +117,9 @@ def list_partitions(catalog: TableCatalog) -> pl.DataFrame:
             continue
         frames.append(
             sums.select(
-                pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])
+                pl.lit(database).alias("database_name"),
+                pl.lit(table).alias("table_name"),
+                *cols(list(_PARTITIONS_SCHEMA)[2:]),
             )
         )
     return pl.concat(frames)
@@ -130,7 +132,7 @@ def all_table_options(catalog: TableCatalog) -> pl.DataFrame:
         for database, table, ctx in _open_tables(catalog)
         for key, value in sorted({**ctx.schema.options, "path": ctx.root}.items())
     ]
-    return pl.DataFrame(rows, schema=_OPTIONS, orient="row")
+    return pl.DataFrame(rows, schema=_OPTIONS_SCHEMA, orient="row")
 
 
 def catalog_options(catalog: TableCatalog) -> pl.DataFrame:
@@ -147,7 +149,7 @@ def catalog_options(catalog: TableCatalog) -> pl.DataFrame:
     )
 
 
-TABLES: dict[str, Callable[[TableCatalog], pl.DataFrame]] = {
+SYS_TABLES: dict[str, Callable[[TableCatalog], pl.DataFrame]] = {
     "all_table_options": all_table_options,
     "catalog_options": catalog_options,
     "partitions": list_partitions,
@@ -187,7 +189,7 @@ class GlobalTable:
 
     def scan(self) -> pl.LazyFrame:
         """Return its rows as of now."""
-        return TABLES[self.name](self.catalog).lazy()
+        return SYS_TABLES[self.name](self.catalog).lazy()
 
     def __repr__(self) -> str:
         return f"GlobalTable {SYSTEM}.{self.name}"
@@ -239,7 +241,7 @@ class SystemTable:
 
 def open_global_table(catalog: Catalog, name: str) -> GlobalTable:
     """Return a table of the database `sys`. Raises `TableNotFound`."""
-    return GlobalTable(catalog=catalog, name=check(name))
+    return GlobalTable(catalog=catalog, name=check_table_name(name))
 
 
 def open_system_table(table: Table, name: str) -> SystemTable:

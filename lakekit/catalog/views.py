@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from lakekit.commit.changes import Commit
 
 
-FEATURE = "catalog.views"
+VIEWS_FEATURE = "catalog.views"
 LISTING_COLUMNS = {
     "database": pl.String,
     "view": pl.String,
@@ -122,7 +122,7 @@ def scan_query(catalog: TableCatalog, name: str, query: str) -> pl.LazyFrame:
     return frame
 
 
-def define(
+def define_view(
     catalog: TableCatalog,
     name: str,
     query: str,
@@ -244,16 +244,16 @@ def require_view_store(metastore: Metastore) -> SupportsViews:
     if isinstance(metastore, SupportsViews):
         return metastore
     instead = "pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"
-    raise Unsupported(f'"{metastore.where}" keeps no views: {instead}', feature=FEATURE)
+    raise Unsupported(f'"{metastore.where}" keeps no views: {instead}', feature=VIEWS_FEATURE)
 
 
 # ---- materialized tables -----------------------------------------------------
 
 
-KIND = "materialized-table"
-_UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
+MATERIALIZED_TABLE = "materialized-table"
+_MS_OF_UNIT = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 _SUSPENDED, _ACTIVATED = "SUSPENDED", "ACTIVATED"
-_STATUS = f"{KIND}.refresh-status"
+_REFRESH_STATUS_OPTION = f"{MATERIALIZED_TABLE}.refresh-status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -267,7 +267,9 @@ class MaterializedTable(Table):
         """The query. Raises `InvalidOption` where the table names none."""
         text = self._context().options.materialized_table_definition_query
         if not text:
-            raise InvalidOption(f"{self.name} has no query to refresh it by", key=f"{KIND}.definition-query")
+            raise InvalidOption(
+                f"{self.name} has no query to refresh it by", key=f"{MATERIALIZED_TABLE}.definition-query"
+            )
         return text
 
     def refresh(self, *, force: bool = False) -> Commit:
@@ -279,7 +281,9 @@ class MaterializedTable(Table):
         ctx = self._context()
         if not force and ctx.options.materialized_table_refresh_status == _SUSPENDED:
             raise InvalidOption(
-                f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED
+                f"{self.name} is suspended: t.resume(), or refresh(force=True) once",
+                key=_REFRESH_STATUS_OPTION,
+                value=_SUSPENDED,
             )
         newest = snapshots.latest(ctx)
         if newest is not None and not force and ctx.runtime.now_ms() - newest.time_millis < self.freshness_ms:
@@ -296,13 +300,13 @@ class MaterializedTable(Table):
             options.materialized_table_interval_freshness or "0",
             options.materialized_table_interval_freshness_time_unit or "SECOND",
         )
-        if not number.isdecimal() or unit.upper() not in _UNITS:
+        if not number.isdecimal() or unit.upper() not in _MS_OF_UNIT:
             raise InvalidOption(
                 f"{self.name} may be {number} {unit} old, which is no time",
-                key=f"{KIND}.interval-freshness",
+                key=f"{MATERIALIZED_TABLE}.interval-freshness",
                 value=number,
             )
-        return int(number) * _UNITS[unit.upper()]
+        return int(number) * _MS_OF_UNIT[unit.upper()]
 
     @property
     def is_suspended(self) -> bool:
@@ -318,16 +322,16 @@ class MaterializedTable(Table):
 
     def suspend(self) -> None:
         """Let `refresh` refuse, until `resume`."""
-        self.alter(set_option(_STATUS, _SUSPENDED))
+        self.alter(set_option(_REFRESH_STATUS_OPTION, _SUSPENDED))
 
     def resume(self) -> None:
         """Let `refresh` work again."""
-        self.alter(set_option(_STATUS, _ACTIVATED))
+        self.alter(set_option(_REFRESH_STATUS_OPTION, _ACTIVATED))
 
 
-def kinds(catalog: TableCatalog) -> Mapping[str, Callable[..., Table]]:
+def table_kinds(catalog: TableCatalog) -> Mapping[str, Callable[..., Table]]:
     """Return the constructor of a `MaterializedTable`, by its table type."""
-    return {KIND: partial(MaterializedTable, catalog=catalog)}
+    return {MATERIALIZED_TABLE: partial(MaterializedTable, catalog=catalog)}
 
 
 def create(
@@ -347,7 +351,7 @@ def create(
     fields = [Field(column, paimon_type(dtype, column)) for column, dtype in query_schema.items()]
     made = catalog.create_table(name, fields, partition_keys=partition_keys, options=settings, comment=comment)
     try:
-        table = to_table_of_kind(made, kinds(catalog))
+        table = to_table_of_kind(made, table_kinds(catalog))
         assert isinstance(table, MaterializedTable)
         table.refresh(force=True)
     except CommitStateUnknown:
@@ -367,20 +371,20 @@ def options_of(query: str, freshness: str | timedelta, refresh_mode: str) -> Map
     if refresh_mode.lower() != "full":
         raise Unsupported(
             f"refresh_mode={refresh_mode!r}: only a streaming engine keeps a table fresh row by row; there is 'full'",
-            feature=KIND,
+            feature=MATERIALIZED_TABLE,
         )
     age_ms = maintenance.arguments.duration_ms(freshness, "freshness")
-    unit = next((name for name, size in _UNITS.items() if age_ms and age_ms % size == 0), None)
+    unit = next((name for name, size in _MS_OF_UNIT.items() if age_ms and age_ms % size == 0), None)
     if unit is None:
         raise InvalidOption(
             f"freshness={freshness!r}: give one second or more, in whole seconds", key="freshness", value=str(freshness)
         )
     settings = {
         "definition-query": query,
-        "interval-freshness": str(age_ms // _UNITS[unit]),
+        "interval-freshness": str(age_ms // _MS_OF_UNIT[unit]),
         "interval-freshness.time-unit": unit,
         "logical-refresh-mode": "FULL",
         "refresh-mode": "FULL",
         "refresh-status": _ACTIVATED,
     }
-    return {"type": KIND, **{f"{KIND}.{key}": value for key, value in settings.items()}}
+    return {"type": MATERIALIZED_TABLE, **{f"{MATERIALIZED_TABLE}.{key}": value for key, value in settings.items()}}

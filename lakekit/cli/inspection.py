@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 import lakekit
-from lakekit.cli.output import FINE, PROBLEM, TIME_TRAVEL_NOUNS
+from lakekit.cli.output import EXIT_OK, EXIT_PROBLEM, TIME_TRAVEL_NOUNS
 from lakekit.draw import cards, humanize, levels, manifests, timeline
 from lakekit.draw.hexdump import DEFAULT_LINES, hexdump_text as bytes_drawn
 from lakekit.errors import InvalidOption
 from lakekit.inspection import html_page, levels as picture, manifest_tree, timeline as history
 from lakekit.inspection.hexdump import hex as hex_of
-from lakekit.maintenance.check.findings import NAMES
+from lakekit.maintenance.check.findings import REPORT_COLUMNS
 from lakekit.model.table_paths import allowed_locations_option
 from lakekit.system_tables.frames import file_totals, merge_health
 from lakekit.system_tables.registry import features, versions
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
 
-def _open(args: argparse.Namespace) -> Table:
+def _open_table(args: argparse.Namespace) -> Table:
     return lakekit.open(
         args.path,
         branch=args.branch,
@@ -45,7 +45,7 @@ def _requested_position(args: argparse.Namespace) -> int | str | None:
 
 def inspect(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit inspect PATH [NOUN]`."""
-    table = _open(args)
+    table = _open_table(args)
     if args.at is not None and args.noun not in (None, *TIME_TRAVEL_NOUNS):
         raise InvalidOption(
             f"{args.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}",
@@ -163,7 +163,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
 
 def plan(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit plan PATH --where …`."""
-    table = _open(args)
+    table = _open_table(args)
     explained = table.explain(history.parse_condition_text(table, args.where or ""), at=_requested_position(args))
     if out.format == "table":
         out.lines(str(explained))
@@ -186,18 +186,18 @@ def check(args: argparse.Namespace, out: Output) -> int:
 
     The code says whether there are problems, which come before advice.
     """
-    report = _open(args).check(deep=args.deep)
+    report = _open_table(args).check(deep=args.deep)
     rows = report.to_rows()
     if out.format == "table":
         out.lines(f"{report.table}: {report.summary}")
     if rows or out.format != "table":
-        out.rows(NAMES, rows)
-    return FINE if report.ok else PROBLEM
+        out.rows(REPORT_COLUMNS, rows)
+    return EXIT_OK if report.ok else EXIT_PROBLEM
 
 
 def browse(args: argparse.Namespace, _: Output) -> None:
     """Run `lakekit browse PATH -o page.html`."""
-    table = _open(args)
+    table = _open_table(args)
     target = args.output or f"{table.name.rpartition('/')[2]}.html"
     size_bytes = html_page.save_page(table, target, snapshots=args.snapshots or html_page.MAX_SNAPSHOTS)
     print(f"{humanize.escape_controls(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.catalog import Catalog
     from lakekit.catalog.session import Session
 
-_FILES = "--files"
+_FILES_FLAG = "--files"
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -64,7 +64,7 @@ class CatalogMagic:
 
     def _execute(self, words: list[str], cell: str) -> pl.DataFrame | None:
         """Show the answers of the statements but the last, and return that; None where it has no columns."""
-        variables, names = self.shell.user_ns, [word for word in words if word != _FILES]
+        variables, names = self.shell.user_ns, [word for word in words if word != _FILES_FLAG]
         unknown = [name for name in names if name not in variables]
         if unknown:
             raise InvalidOption(
@@ -75,7 +75,7 @@ class CatalogMagic:
         frames = {name: variables[name] for name in names}
         last: pl.DataFrame | None = None
         session = self._session()
-        for answer in session.answers(cell, files=_FILES in words, **frames):
+        for answer in session.answers(cell, files=_FILES_FLAG in words, **frames):
             if last is not None and last.width:
                 self._show(last)
             last = answer.lazy().collect()

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import lakekit
 from lakekit import plugins
 from lakekit.cli import conformance, maintenance
-from lakekit.cli.output import FINE, INTERRUPTED, NO_TABLE, NOUNS, PROBLEM, USAGE, Output
+from lakekit.cli.output import EXIT_INTERRUPTED, EXIT_NO_TABLE, EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, INSPECT_NOUNS, Output
 from lakekit.draw import humanize
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 
@@ -59,28 +59,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.run is None:
         parser.print_help()
-        return USAGE
+        return EXIT_USAGE
     if arguments is None:
         _shorten_process(args.run)
     try:
-        code: int = args.run(args, Output(args)) or FINE
+        code: int = args.run(args, Output(args)) or EXIT_OK
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
+        return EXIT_OK
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except TableNotFound as error:
-        return _print_error(error, NO_TABLE)
+        return _print_error(error, EXIT_NO_TABLE)
     except InvalidOption as error:
-        return _print_error(error, USAGE)
+        return _print_error(error, EXIT_USAGE)
     except LakekitError as error:
-        return _print_error(error, PROBLEM)
+        return _print_error(error, EXIT_PROBLEM)
     # a panic over a damaged page too, where Polars' own error is an error of the program
     except _polars_errors() as error:
         if "KeyboardInterrupt" in str(error) and not isinstance(error, Exception):  # what it panicked over
             raise KeyboardInterrupt from error
-        return _print_error(error, PROBLEM)
+        return _print_error(error, EXIT_PROBLEM)
     return code
 
 
@@ -172,7 +172,7 @@ def _add_table_verbs(verbs: Any, store_parent: argparse.ArgumentParser, output_p
     verb = verbs.add_parser(
         "inspect", parents=[table_arguments, output_parent], help="a table's card, or its metadata as a table"
     )
-    verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
+    verb.add_argument("noun", metavar="NOUN", nargs="?", choices=INSPECT_NOUNS, help=", ".join(INSPECT_NOUNS))
     verb.set_defaults(run=_load_inspection_verb("inspect"))
     verb = verbs.add_parser(
         "plan", parents=[table_arguments, output_parent], help="what a query would not have to read"

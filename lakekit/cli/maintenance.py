@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     AddVerb = Callable[[str, Run, str], Any]
 
 EXPIRE_TARGETS = ("snapshots", "changelogs", "tags", "consumers", "partitions")
-_ORDERS = ("order", "zorder", "hilbert")
-_TAGS = ("list", "create", "replace", "delete", "rename", "automatic")
-_BRANCHES = ("list", "create", "delete", "rename", "forward")
+_SORT_STRATEGIES = ("order", "zorder", "hilbert")
+_TAG_ACTIONS = ("list", "create", "replace", "delete", "rename", "automatic")
+_BRANCH_ACTIONS = ("list", "create", "delete", "rename", "forward")
 _TAG_FLAGS = {
     "at": ("create", "replace"),
     "since": ("create",),
@@ -65,7 +65,7 @@ _TAG_FLAGS = {
 }
 """Which actions heed a flag."""
 _BRANCH_FLAGS = {"tag": ("create",), "dry_run": ("delete", "forward")}
-_ROWS = 50
+_MAX_SHOWN_ROWS = 50
 """The rows of a query that a terminal shows, unless `--limit` says otherwise."""
 _IDLE_HELP = 'only partitions that got no file for so long, as "1 d"'
 _WHERE_HELP = "a condition in SQL on partition columns"
@@ -96,9 +96,9 @@ def _add_compact(verb: AddVerb) -> None:
     added = verb("compact", compact, "merge files: what the levels ask for, everything, or sorted")
     added.add_argument("--full", action="store_true", help="every bucket to its highest level")
     added.add_argument("--where", help=_WHERE_HELP)
-    added.add_argument("--order-by", metavar="COLUMNS", type=_names, help="sort the rows by columns, a,b")
-    added.add_argument("--strategy", choices=_ORDERS, default="order", help="how several columns are sorted")
-    added.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
+    added.add_argument("--order-by", metavar="COLUMNS", type=_split_names, help="sort the rows by columns, a,b")
+    added.add_argument("--strategy", choices=_SORT_STRATEGIES, default="order", help="how several columns are sorted")
+    added.add_argument("--idle", metavar="AGE", type=_parse_age, help=_IDLE_HELP)
 
 
 def _add_expire(verb: AddVerb, positive: Callable[[str], int]) -> None:
@@ -112,7 +112,7 @@ def _add_expire(verb: AddVerb, positive: Callable[[str], int]) -> None:
         help='of snapshots, changelogs and tags: those made before go; or an age, as "7 d"',
     )
     added.add_argument(
-        "--expiration", metavar="AGE", type=_age, help='of consumers and partitions: how old they get, as "7 d"'
+        "--expiration", metavar="AGE", type=_parse_age, help='of consumers and partitions: how old they get, as "7 d"'
     )
     added.add_argument(
         "--including",
@@ -125,7 +125,7 @@ def _add_expire(verb: AddVerb, positive: Callable[[str], int]) -> None:
 
 def _add_tag(verb: AddVerb) -> None:
     added = verb("tag", tag, "name snapshots, and keep them")
-    added.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
+    added.add_argument("action", metavar="ACTION", choices=_TAG_ACTIONS, help=", ".join(_TAG_ACTIONS))
     added.add_argument("name", metavar="NAME", nargs="?", help="of all but list and automatic: the tag")
     added.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     added.add_argument(
@@ -141,7 +141,7 @@ def _add_tag(verb: AddVerb) -> None:
         help="of automatic: commit an empty snapshot where a tag is due and nothing was written",
     )
     added.add_argument(
-        "--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"'
+        "--retain", metavar="AGE", type=_parse_age, help='of create and replace: how long the tag is kept, as "30 d"'
     )
     added.add_argument("--dry-run", action="store_true", help="of delete and replace: tell what would go")
 
@@ -152,8 +152,8 @@ def _add_branch(verb: AddVerb) -> None:
         "action",
         metavar="ACTION",
         type=_normalize_action,
-        choices=_BRANCHES,
-        help=", ".join(_BRANCHES) + " (or fast-forward)",
+        choices=_BRANCH_ACTIONS,
+        help=", ".join(_BRANCH_ACTIONS) + " (or fast-forward)",
     )
     added.add_argument("name", metavar="NAME", nargs="?", help="of all but list: the branch")
     added.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
@@ -168,7 +168,10 @@ def _add_rollback_orphans(verb: AddVerb) -> None:
     added.add_argument("--dry-run", action="store_true", help="tell what would go")
     added = verb("orphans", orphans, "files that nothing refers to: what writers left that died")
     added.add_argument(
-        "--older-than", metavar="AGE", type=_age, help='files younger than this are left alone; "1 d" unless given'
+        "--older-than",
+        metavar="AGE",
+        type=_parse_age,
+        help='files younger than this are left alone; "1 d" unless given',
     )
     added.add_argument("--delete", action="store_true", help="remove them")
     added.add_argument(
@@ -179,7 +182,7 @@ def _add_rollback_orphans(verb: AddVerb) -> None:
 
 def _add_analyze_indexes(verb: AddVerb) -> None:
     added = verb("analyze", analyze, "statistics of the rows, in a snapshot of their own")
-    added.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
+    added.add_argument("--columns", type=_split_names, metavar="COLUMNS", help="a,b; all unless given")
     added = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     added.add_argument("--where", help=_WHERE_HELP)
     added.add_argument(
@@ -216,7 +219,7 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
     added.add_argument(
         "--partition-types",
         metavar="TYPES",
-        type=_names,
+        type=_split_names,
         default=[],
         help="types of partition columns that are not to be guessed, dt=STRING,n=INT",
     )
@@ -228,7 +231,7 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
     ):
         added.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {help_text}")
     added.add_argument("--full", action="store_true", help="every bucket to its highest level")
-    added.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
+    added.add_argument("--idle", metavar="AGE", type=_parse_age, help=_IDLE_HELP)
     added = verb(
         "maintain",
         maintain,
@@ -258,7 +261,7 @@ def _add_sql_arguments(added: argparse.ArgumentParser) -> None:
     )
 
 
-def _age(text: str) -> str:
+def _parse_age(text: str) -> str:
     """Return an age as typed, which must have a unit.
 
     A number alone would be milliseconds, as in options, which a typed age for deletion hardly means.
@@ -269,7 +272,7 @@ def _age(text: str) -> str:
     return text
 
 
-def _names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -471,7 +474,7 @@ def rewrite_index(args: argparse.Namespace, out: Output) -> None:
 # ---- of catalogs -----------------------------------------------------------------------------------------------------
 
 
-def _catalog(args: argparse.Namespace) -> Catalog:
+def _connect(args: argparse.Namespace) -> Catalog:
     options, storage = allowed_locations_option(args.allow), dict(args.storage) or None
     return lakekit.connect(
         args.warehouse, metastore=args.metastore, uri=args.uri, options=options, storage_options=storage
@@ -480,14 +483,14 @@ def _catalog(args: argparse.Namespace) -> Catalog:
 
 def clone(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit clone WAREHOUSE NAME NEW`."""
-    copy = _catalog(args).clone(args.name, args.new, at=args.at)
+    copy = _connect(args).clone(args.name, args.new, at=args.at)
     _print_sentence(out, f"{copy.name} · a copy of {args.name}, at {copy.location}")
 
 
 def migrate(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit migrate WAREHOUSE SOURCE NAME`."""
     types = dict(pair.partition("=")[::2] for pair in args.partition_types)
-    table = _catalog(args).migrate(args.source, args.name, move=args.move, partition_types=types)
+    table = _connect(args).migrate(args.source, args.name, move=args.move, partition_types=types)
     files = table.files()
     counts = f"{humanize.plural(files.height, 'file')}, {humanize.plural(int(files['row_count'].sum()), 'row')}"
     _print_sentence(
@@ -499,9 +502,9 @@ def sql(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit sql WAREHOUSE STATEMENTS`: show each answer in the order of the statements."""
     texts = [*args.execute, *(_read_statements(path) for path in args.file)]
     texts = [*texts, *([] if args.text is None else [args.text])] or [sys.stdin.read()]
-    session = _catalog(args).session()
+    session = _connect(args).session()
     # one more tells that there are more
-    limit = _ROWS + 1 if out.limit is None and out.format == "table" else out.limit
+    limit = _MAX_SHOWN_ROWS + 1 if out.limit is None and out.format == "table" else out.limit
     is_first = True
     for text in texts:
         for answer in session.answers(text, files=args.files, dialect=args.dialect, limit=limit):
@@ -526,17 +529,17 @@ def _read_statements(path: str) -> str:
 def compact_database(args: argparse.Namespace, out: Output) -> int:
     """Run `lakekit compact-database WAREHOUSE`; return 1 where a table failed."""
     options = {name: getattr(args, name) for name in ("databases", "tables", "excluding", "full", "idle")}
-    return _print_listing(out, _catalog(args).compact(**options))
+    return _print_listing(out, _connect(args).compact(**options))
 
 
 def maintain(args: argparse.Namespace, out: Output) -> int:
     """Run `lakekit maintain WAREHOUSE NAME`; return 1 where a task failed."""
-    return _print_listing(out, _catalog(args).maintain(args.name, dry_run=args.dry_run))
+    return _print_listing(out, _connect(args).maintain(args.name, dry_run=args.dry_run))
 
 
 def repair(args: argparse.Namespace, out: Output) -> int:
     """Run `lakekit repair WAREHOUSE NAME`; return 1 where a table failed."""
-    return _print_listing(out, _catalog(args).repair(args.name))
+    return _print_listing(out, _connect(args).repair(args.name))
 
 
 def _print_listing(out: Output, frame: pl.DataFrame) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-NOUNS = (
+INSPECT_NOUNS = (
     "snapshots",
     "manifests",
     "files",
@@ -36,7 +36,7 @@ NOUNS = (
 )
 TIME_TRAVEL_NOUNS = ("manifests", "files", "levels", "partitions", "buckets", "indexes")
 """Nouns that take an older snapshot."""
-FINE, PROBLEM, USAGE, NO_TABLE, INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_NO_TABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Output:
@@ -74,10 +74,10 @@ class Output:
         visible = rows[: self.limit]
         if self.format == "json":
             for row in visible:
-                print(_json(dict(zip(names, row, strict=True))))
+                print(_to_json(dict(zip(names, row, strict=True))))
             return
         if self.format == "csv":
-            print(_csv([names, *([_full_text(value) for value in row] for row in visible)]), end="")
+            print(_to_csv([names, *([_full_text(value) for value in row] for row in visible)]), end="")
             return
         print("\t".join(_escape_tsv(name) for name in names))
         for row in visible:
@@ -96,10 +96,10 @@ def _full_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, bytes):
         return value.hex()
-    return _json(value) if isinstance(value, (list, dict, tuple)) else str(value)
+    return _to_json(value) if isinstance(value, (list, dict, tuple)) else str(value)
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     """Return a value as JSON that every reader takes: NaN and infinities are texts, as in the reference."""
     try:
         text = json.dumps(value, default=_json_default, ensure_ascii=False, allow_nan=False)
@@ -126,7 +126,7 @@ def _escape_tsv(value: str) -> str:
     return humanize.escape_controls(escaped)
 
 
-def _csv(rows: Sequence[Sequence[str]]) -> str:
+def _to_csv(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as CSV: line feeds and tabs within quotes, all other control characters by their codes.
 
     A terminal obeys control characters, and a carriage return ends a row for most readers.

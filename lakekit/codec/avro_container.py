@@ -357,10 +357,10 @@ def _inflate_blocks(
     data: bytes, frames: Iterable[BlockRange], codec: str, schema: AvroNode, budget: int
 ) -> Iterator[tuple[BlockRange, Block]]:
     """Yield the blocks that hold values, inflated one at a time, `budget` bytes together at most."""
-    inflate = _CODECS.get(codec)
+    inflate = _INFLATE_OF_CODEC.get(codec)
     if inflate is None:
         raise Unsupported(
-            f"Avro codec {codec[:_MAX_SHOWN]!r}; known are {', '.join(_CODECS)}",
+            f"Avro codec {codec[:_MAX_SHOWN]!r}; known are {', '.join(_INFLATE_OF_CODEC)}",
             feature=f"avro.codec.{codec[:_MAX_SHOWN]}",
         )
     for frame in frames:
@@ -472,7 +472,7 @@ def _check_inflated(inflated: bytes, limit: int, *, is_complete: bool, codec: st
 
 
 _ZSTD_OPTIONS: Any = None if zstd is None else {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
-_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+_INFLATE_OF_CODEC: dict[str, Callable[[bytes, int], bytes]] = {
     "null": _inflate_null,
     "deflate": _inflate_zlib,
     "snappy": _inflate_snappy,
@@ -489,9 +489,9 @@ def to_avro_codec(compression: str) -> str:
     """Return the Avro codec of a compression option: `zstd` is `zstandard`. Raises `Unsupported`."""
     name = compression.lower()
     name = "zstandard" if name == "zstd" else name
-    if name not in _CODECS:
+    if name not in _INFLATE_OF_CODEC:
         raise Unsupported(
-            f"Avro files cannot be compressed by {compression!r}; known are {', '.join(_CODECS)}",
+            f"Avro files cannot be compressed by {compression!r}; known are {', '.join(_INFLATE_OF_CODEC)}",
             feature=f"avro.codec.{name}",
         )
     return name
@@ -523,7 +523,7 @@ def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
             return bz2.compress(data)
         case "xz":
             return lzma.compress(data, format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64)
-    raise Unsupported(f"Avro codec {codec!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec}")
+    raise Unsupported(f"Avro codec {codec!r}; known are {', '.join(_INFLATE_OF_CODEC)}", feature=f"avro.codec.{codec}")
 
 
 def write_container(

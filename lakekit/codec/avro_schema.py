@@ -20,7 +20,7 @@ from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 MAX_DEPTH = 64
 MAX_NODES = 100_000
-PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+PRIMITIVE_MIN_BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The types without parts, and the fewest bytes that a value of each takes."""
 
 
@@ -117,14 +117,14 @@ class _SchemaNames:
                 return _child_node("array", self.parse_node(declared.get("items"), space, depth + 1), declared)
             case "map":
                 return _child_node("map", self.parse_node(declared.get("values"), space, depth + 1), declared)
-            case str() if kind in PRIMITIVES:
+            case str() if kind in PRIMITIVE_MIN_BYTES:
                 logical = declared.get("logicalType")
                 return AvroNode(
                     kind=kind,
                     logical_type=logical if isinstance(logical, str) else "",
                     precision=_check_integer(declared.get("precision", 0), "precision"),
                     scale=_check_integer(declared.get("scale", 0), "scale"),
-                    min_bytes=PRIMITIVES[kind],
+                    min_bytes=PRIMITIVE_MIN_BYTES[kind],
                     declaration=declared,
                 )
             case str():
@@ -132,8 +132,8 @@ class _SchemaNames:
         raise _invalid_schema("an object without a text member 'type'")
 
     def _resolve_name(self, name: str, space: str) -> AvroNode:
-        if name in PRIMITIVES:
-            return AvroNode(kind=name, min_bytes=PRIMITIVES[name], declaration=name)
+        if name in PRIMITIVE_MIN_BYTES:
+            return AvroNode(kind=name, min_bytes=PRIMITIVE_MIN_BYTES[name], declaration=name)
         full = name if "." in name or not space else f"{space}.{name}"
         for candidate in (full, name):
             if candidate in self.declared_types:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     Skip = Callable[[bytes, int], int]
     Write = Callable[[bytearray, Any], None]
 
-_FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
-_INT = range(-(2**31), 2**31)
+_FLOAT_STRUCTS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+_INT32_RANGE = range(-(2**31), 2**31)
 FREE_BLOCKS = 64
 _MIN_BLOCK_ITEMS = 256
 """The least average number of items in blocks of an array beyond the first `FREE_BLOCKS`, which may have any size."""
@@ -78,7 +78,7 @@ def _leaf_reader(node: AvroNode, field: str) -> Read:
 def _int_reader(field: str) -> Read:
     def read(data: bytes, at: int) -> tuple[int, int]:
         value, after = read_long(data, at, field)
-        if value not in _INT:
+        if value not in _INT32_RANGE:
             raise _invalid_value(f"{value} is no 32 bit number", at, field)
         return value, after
 
@@ -103,7 +103,7 @@ def _bytes_reader(field: str, *, text: bool) -> Read:
 
 def _fixed_reader(node: AvroNode, field: str) -> Read:
     """Return the reader of a boolean, enum, float, double or fixed."""
-    kind, size, symbols, form = node.kind, node.min_bytes, node.names, _FLOATS.get(node.kind)
+    kind, size, symbols, form = node.kind, node.min_bytes, node.names, _FLOAT_STRUCTS.get(node.kind)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         if kind == "enum":
@@ -289,7 +289,7 @@ def _array_span_reader(node: AvroNode, field: str) -> ReadSpans:
 
 # ---- skipping --------------------------------------------------------------------------------------------------------
 
-_VARINT, _BYTES, _CALL = -1, -2, -3
+_SKIP_VARINT, _SKIP_BYTES, _CALL_SKIPPER = -1, -2, -3
 
 
 def build_skipper(node: AvroNode) -> Skip:
@@ -303,11 +303,11 @@ def build_skipper(node: AvroNode) -> Skip:
 
     def skip(data: bytes, at: int) -> int:
         for step, call in plan:
-            if step == _VARINT:
+            if step == _SKIP_VARINT:
                 while data[at] > 127:
                     at += 1
                 at += 1
-            elif step == _BYTES:
+            elif step == _SKIP_BYTES:
                 length = data[at]
                 at += 1
                 if length > 127:
@@ -343,13 +343,13 @@ def _collect_skip_steps(node: AvroNode, steps: list[tuple[int, Skip | None]]) ->
             for part in node.children:
                 _collect_skip_steps(part, steps)
         case "int" | "long" | "enum":
-            steps.append((_VARINT, None))
+            steps.append((_SKIP_VARINT, None))
         case "bytes" | "string":
-            steps.append((_BYTES, None))
+            steps.append((_SKIP_BYTES, None))
         case "union":
-            steps.append((_CALL, _union_skipper(node)))
+            steps.append((_CALL_SKIPPER, _union_skipper(node)))
         case "array" | "map":
-            steps.append((_CALL, _array_skipper(node)))
+            steps.append((_CALL_SKIPPER, _array_skipper(node)))
         case _ if node.min_bytes:
             steps.append((node.min_bytes, None))
 
@@ -417,7 +417,7 @@ def build_writer(node: AvroNode) -> Write:
         case "boolean":
             return lambda out, value: out.append(bool(value))
         case "float" | "double":
-            form = _FLOATS[node.kind]
+            form = _FLOAT_STRUCTS[node.kind]
             return lambda out, value: out.extend(form.pack(value))
         case "record":
             return _record_writer(node)

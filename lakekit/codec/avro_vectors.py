@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 OUT_OF_BOUNDS = 1 << 60
 FEW_LANES = 64
 """With fewer lanes than this a Python loop over values is faster than numpy steps over lanes."""
-_PADDING = bytes(16)
-_ZIGZAG = np.array([(n >> 1) ^ -(n & 1) for n in range(256)], np.int64)
+_TAIL_PADDING = bytes(16)
+_ZIGZAG_OF_BYTE = np.array([(n >> 1) ^ -(n & 1) for n in range(256)], np.int64)
 _VARINT_STOPS, _VARINT_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
-_SQUEEZE = (  # three steps that drop the top bit of each of 8 bytes
+_SQUEEZE_STEPS = (  # three steps that drop the top bit of each of 8 bytes
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
-_ONE = np.uint64(1)
+_UINT64_ONE = np.uint64(1)
 MAP_KEY_TYPE = AvroNode(kind="string", min_bytes=1)
 """The keys of maps."""
 
@@ -78,8 +78,8 @@ class VectorReader:
     __slots__ = ("_skippers", "bytes", "data", "last_word", "size", "words")
 
     def __init__(self, parts: Iterable[bytes]) -> None:
-        self.data = b"".join([*parts, _PADDING])
-        self.size = len(self.data) - len(_PADDING)
+        self.data = b"".join([*parts, _TAIL_PADDING])
+        self.size = len(self.data) - len(_TAIL_PADDING)
         self._skippers: dict[int, Skip] = {}
         self.bytes = np.frombuffer(self.data, np.uint8)
         self.last_word = len(self.data) - 8
@@ -89,17 +89,17 @@ class VectorReader:
         """Return the zig-zag varint of each lane, and the positions after them."""
         first = self.bytes.take(pos, mode="clip")
         if first.size == 0 or first.max() < 128:
-            return _ZIGZAG.take(first), pos + 1
+            return _ZIGZAG_OF_BYTE.take(first), pos + 1
         word = self.words[np.minimum(pos, self.last_word)]
         stop = ~word & _VARINT_STOPS
-        low = stop & (~stop + _ONE)  # the lowest bit that ends a number
-        raw = word & (low | (low - _ONE)) & _VARINT_BITS
-        for keep, move, by in _SQUEEZE:
+        low = stop & (~stop + _UINT64_ONE)  # the lowest bit that ends a number
+        raw = word & (low | (low - _UINT64_ONE)) & _VARINT_BITS
+        for keep, move, by in _SQUEEZE_STEPS:
             raw = (raw & keep) | ((raw & move) >> by)
         width = (np.frexp(low.astype(np.float64))[1] >> 3).astype(np.int64)
         if not stop.all():
             self._long_longs(np.flatnonzero(stop == 0), pos, raw, width)
-        return (raw >> _ONE).astype(np.int64) ^ -(raw & _ONE).astype(np.int64), pos + width
+        return (raw >> _UINT64_ONE).astype(np.int64) ^ -(raw & _UINT64_ONE).astype(np.int64), pos + width
 
     def _long_longs(self, rows: Ints, pos: Ints, raw: NDArray[np.uint64], width: Ints) -> None:
         """Decode numbers of 9 and 10 bytes, in place."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakekit.codec.cursor import Cursor, SpanRecorder
 
-ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
+ROW_SECTION, SLOT_SECTION, ARRAY_SECTION = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
 """Sections of FORMAT.md that describe the recorded spans."""
 FIXED_FORMATS: dict[str, struct.Struct] = {
     "BOOLEAN": struct.Struct("<?"),
@@ -45,7 +45,7 @@ FIXED_FORMATS: dict[str, struct.Struct] = {
 }
 _I32, _U64, _I64 = struct.Struct("<i"), struct.Struct("<Q"), struct.Struct("<q")
 _INT_TYPE = DataType(root="INT")
-_NAN = {"FLOAT": bytes.fromhex("0000c07f"), "DOUBLE": bytes.fromhex("000000000000f87f")}
+_CANONICAL_NAN = {"FLOAT": bytes.fromhex("0000c07f"), "DOUBLE": bytes.fromhex("000000000000f87f")}
 
 
 def round_up_to_8(n: int) -> int:
@@ -176,7 +176,7 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     start = 4 + (len(values) + 31) // 32 * 4
     out = bytearray(round_up_to_8(start + width * len(values)))
     _I32.pack_into(out, 0, len(values))
-    nan = _NAN.get(element.root)
+    nan = _CANONICAL_NAN.get(element.root)
     for i, value in enumerate(values):
         at = start + width * i
         if value is None:
@@ -232,9 +232,9 @@ class BoundedSlice:
         if self.remaining_bytes < 0:
             raise self.make_error("its parts overlap", field, at)
         if self.spans is not None:
-            self.spans.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOTS)
-            self.spans.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOTS)
-            self.spans.add(begin, length, field, None, section=SLOTS)
+            self.spans.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOT_SECTION)
+            self.spans.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOT_SECTION)
+            self.spans.add(begin, length, field, None, section=SLOT_SECTION)
         return begin
 
 
@@ -267,8 +267,10 @@ def _decode_recorded_row(
             f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
         )
     nulls = [i for i in range(len(types)) if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1]
-    spans.add(start, 1, "row kind", data[start], section=ROWS)
-    spans.add(start + 1, (len(types) + 7) // 8, "null bits", [names[i] if names else i for i in nulls], section=ROWS)
+    spans.add(start, 1, "row kind", data[start], section=ROW_SECTION)
+    spans.add(
+        start + 1, (len(types) + 7) // 8, "null bits", [names[i] if names else i for i in nulls], section=ROW_SECTION
+    )
     values: list[Any] = []
     for i, t in enumerate(types):
         at, field = start + width + 8 * i, names[i] if names else f"field {i}"
@@ -291,10 +293,10 @@ def read_slot(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
         space.spans.set_meaning(value)  # the part, which was marked last
     elif t.root in STRINGS or t.root in BINARIES:
         length = space.data[at + 7] & 0x7F
-        space.spans.add(at, length, field, value, section=SLOTS)
-        space.spans.add(at + 7, 1, f"{field} length", length, section=SLOTS)
+        space.spans.add(at, length, field, value, section=SLOT_SECTION)
+        space.spans.add(at + 7, 1, f"{field} length", length, section=SLOT_SECTION)
     else:
-        space.spans.add(at, element_width(t), field, value, section=SLOTS)
+        space.spans.add(at, element_width(t), field, value, section=SLOT_SECTION)
     return value
 
 
@@ -362,10 +364,14 @@ def _decode_part(space: BoundedSlice, t: DataType) -> Any:
     if not 0 <= length <= end - start - 4:
         raise space.make_error(f"a value of {length} bytes in {end - start}", "variant", start)
     if space.spans is not None:
-        space.spans.add(start, 4, "value length", length, section=SLOTS)
-        space.spans.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOTS)
+        space.spans.add(start, 4, "value length", length, section=SLOT_SECTION)
+        space.spans.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOT_SECTION)
         space.spans.add(
-            start + 4 + length, end - start - 4 - length, "metadata", data[start + 4 + length : end], section=SLOTS
+            start + 4 + length,
+            end - start - 4 - length,
+            "metadata",
+            data[start + 4 + length : end],
+            section=SLOT_SECTION,
         )
     return data[start + 4 : start + 4 + length], data[start + 4 + length : end]
 
@@ -396,12 +402,12 @@ def _decode_recorded_array(space: BoundedSlice, element: DataType, count: int, f
     assert spans is not None
     start, width, since = space.start, element_width(element), len(spans.spans)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}
-    spans.add(start, 4, "count", count, section=ARRAYS)
-    spans.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAYS)
+    spans.add(start, 4, "count", count, section=ARRAY_SECTION)
+    spans.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAY_SECTION)
     values: list[Any] = []
     for i in range(count):
         if i in nulls:
-            spans.add(first + width * i, width, f"element {i}", None, section=ARRAYS)
+            spans.add(first + width * i, width, f"element {i}", None, section=ARRAY_SECTION)
         values.append(None if i in nulls else read_slot(space, first + width * i, element, f"element {i}"))
     spans.fill(start, space.end, since=since)
     return values

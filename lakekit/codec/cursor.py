@@ -151,7 +151,7 @@ def innermost_spans(spans: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
 # ---- cursor ------------------------------------------------------------
 
 
-_UNRECORDED = nullcontext()
+_NO_RECORDING = nullcontext()
 _I16BE, _I32BE, _I32LE = struct.Struct(">h"), struct.Struct(">i"), struct.Struct("<i")
 _I64BE, _I64LE, _U16LE, _F64BE = struct.Struct(">q"), struct.Struct("<q"), struct.Struct("<H"), struct.Struct(">d")
 
@@ -359,7 +359,7 @@ class Cursor:
 
     def within(self, name: str = "", *, at: int = 0, section: str = "") -> AbstractContextManager[None]:
         """Prefix spans recorded inside by `name.`, count their offsets from `at`, and set their section."""
-        return _UNRECORDED if self.spans is None else self.spans.within(name, at=at, section=section)
+        return _NO_RECORDING if self.spans is None else self.spans.within(name, at=at, section=section)
 
     def expect_end(self, what: str) -> None:
         """Raise `Corrupt` unless everything was read."""

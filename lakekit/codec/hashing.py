@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lakekit.types import DataType
 
-_STEP = 65536
+_ROWS_PER_STEP = 65536
 _M32, _M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
@@ -87,8 +87,8 @@ def _murmur_finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> N
 def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
     """Return the hashes of rows of equal length (rows × words); leading words that all rows share are hashed once."""
     hashes = np.empty(len(table), np.int32)
-    for start in range(0, len(table), _STEP):
-        piece = table[start : start + _STEP]
+    for start in range(0, len(table), _ROWS_PER_STEP):
+        piece = table[start : start + _ROWS_PER_STEP]
         h = np.full(1, 42, np.uint32)
         for j in range(table.shape[1]):
             words = piece[:, j]
@@ -98,7 +98,7 @@ def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
                 else:
                     h = np.full(len(words), h[0])
             _murmur_step(h, words)
-        hashes[start : start + _STEP] = _murmur_finish(h, 4 * table.shape[1])
+        hashes[start : start + _ROWS_PER_STEP] = _murmur_finish(h, 4 * table.shape[1])
     return hashes
 
 
@@ -147,14 +147,14 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[
     arrays = [to_plain_array(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     hashes = np.empty(count, np.int32)
-    for start in range(0, count, _STEP):
-        packed = pack_rows([array.slice(start, _STEP) for array in arrays], types)
+    for start in range(0, count, _ROWS_PER_STEP):
+        packed = pack_rows([array.slice(start, _ROWS_PER_STEP) for array in arrays], types)
         words = packed.words.view(np.uint32)
         if packed.size is not None:
             piece = _hash_table(words.reshape(-1, packed.size // 4))
         else:
             piece = _hash_ragged(words, packed.offsets[:-1] >> 2, np.diff(packed.offsets) >> 2)
-        hashes[start : start + _STEP] = piece
+        hashes[start : start + _ROWS_PER_STEP] = piece
     return hashes
 
 
@@ -189,7 +189,7 @@ def supports_bucket_key(function: str, types: Sequence[DataType]) -> bool:
         case "mod":
             return len(types) == 1 and types[0].root in ("INT", "BIGINT")
         case "hive":
-            return all(t.root in _HIVE for t in types)
+            return all(t.root in _HIVE_HASH_ROOTS for t in types)
     return function == "default"
 
 
@@ -228,7 +228,9 @@ def _fold_to_32_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
     return (bits ^ bits >> np.uint64(32)).astype(np.uint32)
 
 
-_HIVE: Final = frozenset({"BOOLEAN", "DECIMAL", "DATE", "TIME", "FLOAT", "DOUBLE", *INTEGERS, *STRINGS, *BINARIES})
+_HIVE_HASH_ROOTS: Final = frozenset(
+    {"BOOLEAN", "DECIMAL", "DATE", "TIME", "FLOAT", "DOUBLE", *INTEGERS, *STRINGS, *BINARIES}
+)
 """The type roots that `_hive_hash` supports."""
 
 
@@ -401,8 +403,8 @@ def xxhash64_slices(
         if len(lengths) and int(lengths.max()) >= 32
         else np.arange(len(lengths))
     )
-    for piece in range(0, len(order), _STEP):
-        rows = order[piece : piece + _STEP]
+    for piece in range(0, len(order), _ROWS_PER_STEP):
+        rows = order[piece : piece + _ROWS_PER_STEP]
         hashes[rows] = _xxhash64_rows(words, starts[rows], lengths[rows])
     return hashes
 

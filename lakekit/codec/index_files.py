@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-VERSION, VERSION_BYTES = 1, 1
+INDEX_FILE_VERSION, VERSION_BYTES = 1, 1
 """The version of a file of deletion vectors, and the length of what says it."""
 MAGIC_32 = bytes.fromhex("5e43f2d0")
 MAGIC_64 = bytes.fromhex("d1d33964")
@@ -180,7 +180,7 @@ def read_vectors(cursor: Cursor) -> list[NDArray[np.uint32] | NDArray[np.uint64]
         Unsupported: the file is of a later version.
     """
     version = cursor.u8("version")
-    if version != VERSION:
+    if version != INDEX_FILE_VERSION:
         where = "" if cursor.path is None else f"{cursor.path}: "
         msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
         raise Unsupported(msg, feature="file.deletion-vectors", path=cursor.path)
@@ -198,7 +198,7 @@ def encode_vector_file(
 
     The length in a range differs between 32 and 64 bit.
     """
-    out, ranges = bytearray([VERSION]), []
+    out, ranges = bytearray([INDEX_FILE_VERSION]), []
     for positions, data in zip(vectors, encode_deletion_vectors(vectors, bits), strict=True):
         entry = _add_length_and_crc(data)
         ranges.append(

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _MAGIC_BYTES = 3
 _MAX_BLOCK_BYTES = 1 << 23
-_PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
+_PRESENT_STREAM, _DATA_STREAM, _LENGTH_STREAM, _DICTIONARY_STREAM, _SECONDARY_STREAM = 0, 1, 2, 3, 5
 _LAST_DATA_KIND = 5
-_DICTIONARIES, _SECOND = (1, 3), (2, 3)
+_DICTIONARY_ENCODINGS, _VERSION_2_ENCODINGS = (1, 3), (2, 3)
 _BOOLEAN, _BYTE, _FLOAT, _DOUBLE, _LIST, _MAP, _STRUCT, _DECIMAL = 0, 1, 5, 6, 10, 11, 12, 14
-_TEXTS = (7, 8, 16, 17)
+_LENGTH_PREFIXED_TYPES = (7, 8, 16, 17)
 """STRING, BINARY, VARCHAR, CHAR."""
 _MAX_DIGITS = 38
 _FEW_BYTES = 2048
@@ -94,7 +94,7 @@ class _StripeStreams:
         return orc_tail.inflate_all(data, self.tail.codec, self.tail.block_bytes)
 
 
-def check_file_bounds(path: str, data: bytes | memoryview, columns: Container[str] | None = None) -> OrcTail:
+def check_tail_and_streams(path: str, data: bytes | memoryview, columns: Container[str] | None = None) -> OrcTail:
     """Check the tail of a whole file and the streams of some columns, None for all; return the tail.
 
     Of `data` no more is read than these. Raises `Corrupt`, `LimitExceeded` or `Unsupported`, with the path.
@@ -169,16 +169,16 @@ def _check_stripe(tail: OrcTail, stripe: StripeRange, columns_by_number: dict[in
 def _check_column(contents: _StripeStreams, column: OrcColumn, count: int) -> None:
     """Check the streams of a column, which has at most `count` values, and of all below it."""
     kind, size = contents.encoding_of(column.number)
-    if kind in _DICTIONARIES and size > count:
+    if kind in _DICTIONARY_ENCODINGS and size > count:
         raise Corrupt(
             f"a dictionary of {size} values in column {column.number}, which has at most {count}",
             offset=next((stream.begin for stream in contents.streams_of(column.number)), None),
             field="dictionary size",
         )
-    scales = contents.find_stream(column.number, _SECONDARY) if column.kind == _DECIMAL else None
+    scales = contents.find_stream(column.number, _SECONDARY_STREAM) if column.kind == _DECIMAL else None
     if scales is not None:
-        _check_scales(contents, scales, second=kind in _SECOND)
-    lengths = contents.find_stream(column.number, _LENGTH)
+        _check_scales(contents, scales, second=kind in _VERSION_2_ENCODINGS)
+    lengths = contents.find_stream(column.number, _LENGTH_STREAM)
     if column.kind in (_LIST, _MAP):
         count = 0 if lengths is None else _check_values(contents, column, lengths)
     elif lengths is not None:
@@ -214,10 +214,10 @@ def _check_scales(contents: _StripeStreams, stream: _Stream, *, second: bool) ->
 def _check_texts(contents: _StripeStreams, lengths: _Stream) -> None:
     """Check the lengths of texts, which Arrow adds up and allocates by before it reads the texts."""
     kind, _ = contents.encoding_of(lengths.column)
-    data = contents.find_stream(lengths.column, _DICTIONARY if kind in _DICTIONARIES else _DATA)
+    data = contents.find_stream(lengths.column, _DICTIONARY_STREAM if kind in _DICTIONARY_ENCODINGS else _DATA_STREAM)
     held = 0 if data is None else _inflated_bytes(contents, data)
     most = held * _DATA_FACTOR + _SLACK_BYTES
-    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _SECOND, most=most)
+    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _VERSION_2_ENCODINGS, most=most)
     if total > most:
         raise Corrupt(
             f"column {lengths.column} has texts of {total} bytes in a stream of at most {held}",
@@ -235,7 +235,7 @@ def _check_values(contents: _StripeStreams, column: OrcColumn, lengths: _Stream)
     likely = [most // _VALUES_OF_BYTE * _VALUES_FACTOR + _SLACK_VALUES for most in held]
     enough = max(_FEW_VALUES, min([*held, *likely], default=0))
     kind, _ = contents.encoding_of(column.number)
-    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _SECOND, most=enough)
+    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _VERSION_2_ENCODINGS, most=enough)
     if total <= enough:
         return total
     for child, most, few in zip(column.children, held, likely, strict=True):
@@ -262,14 +262,16 @@ def _bound_values(contents: _StripeStreams, column: OrcColumn) -> int:
 
 def _count_values(contents: _StripeStreams, column: OrcColumn) -> int:
     """Return how many values a column has at most, by the runs of its streams: up to seven more than it has."""
-    present = contents.find_stream(column.number, _PRESENT)
+    present = contents.find_stream(column.number, _PRESENT_STREAM)
     if present is not None:
         return orc_runs.count_bytes(contents.inflate(present)) * 8
     if column.kind == _STRUCT:
         return max((_count_values(contents, child) for child in column.children), default=0)
     kind, _ = contents.encoding_of(column.number)
-    of_lengths = column.kind in (_LIST, _MAP) or (column.kind in _TEXTS and kind not in _DICTIONARIES)
-    stream = contents.find_stream(column.number, _LENGTH if of_lengths else _DATA)
+    of_lengths = column.kind in (_LIST, _MAP) or (
+        column.kind in _LENGTH_PREFIXED_TYPES and kind not in _DICTIONARY_ENCODINGS
+    )
+    stream = contents.find_stream(column.number, _LENGTH_STREAM if of_lengths else _DATA_STREAM)
     data = b"" if stream is None else contents.inflate(stream)
     match column.kind:
         case 0 | 1:
@@ -279,7 +281,7 @@ def _count_values(contents: _StripeStreams, column: OrcColumn) -> int:
         case 14:
             return len(data)
         case _:
-            return orc_runs.count_numbers(data, second=kind in _SECOND)
+            return orc_runs.count_numbers(data, second=kind in _VERSION_2_ENCODINGS)
 
 
 def _inflated_bytes(contents: _StripeStreams, stream: _Stream) -> int:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+_BIT_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _MAX_LENGTH, _MAX_BITS = 2**63 - 1, 2**64 - 1
 _BYTE_BITS, _MAX_HEAD_BITS = 8, 56
 _FEW_STEPS = 16
 _MAX_PACKED_BITS, _RUNS_AT_ONCE = 24, 1024
 _FEW_BYTES, _BLOCK_BYTES = 2048, 24 << 10
-_MAX_STEP_BITS, _DOUBLINGS = 20, 4
-_DIRECT_BITS = (*[0] * 64, *(width for width in _WIDTHS for _ in (0, 1)), *[0] * 128)
+_MAX_STEP_BITS, _STEP_DOUBLINGS = 20, 4
+_DIRECT_BITS = (*[0] * 64, *(width for width in _BIT_WIDTHS for _ in (0, 1)), *[0] * 128)
 """The width of a direct run, by its first byte."""
 _DIRECT_WIDTHS = np.array(_DIRECT_BITS)
 
@@ -104,7 +104,7 @@ def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
         end = at + 2 + (head >> 3 & 7)
         raw = _read_big_endian(data, at + 1, end)
         return [(raw >> 1) ^ -(raw & 1)], end
-    width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
+    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
     at += 2
     if kind == 1:
         bits, end = _read_bits(data, at, width, count)
@@ -123,7 +123,7 @@ def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
 
 
 def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
-    size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
+    size, patch_width = (data[at] >> 5) + 1, _BIT_WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
     raw, sign = _read_big_endian(data, at + 2, at + 2 + size), 1 << (8 * size - 1)
     base = -(raw & (sign - 1)) if raw & sign else raw
@@ -141,7 +141,7 @@ def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[in
 
 def _patch_bits(width: int) -> int:
     """Return the width in which gaps and patches of so many bits together are stored."""
-    return next(candidate for candidate in _WIDTHS if candidate >= min(width, _WIDTHS[-1]))
+    return next(candidate for candidate in _BIT_WIDTHS if candidate >= min(width, _BIT_WIDTHS[-1]))
 
 
 def _bits_to_numbers(bits: Bits) -> NDArray[np.uint64]:
@@ -175,7 +175,7 @@ def _sum_run(data: bytes, at: int) -> tuple[int, int]:
     if kind == 0:
         end = at + 2 + (head >> 3 & 7)
         return ((head & 7) + 3) * _check_length(_read_big_endian(data, at + 1, end)), end
-    width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
+    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
     at += 2
     if kind == 1:
         return _sum_direct(data, at, width, count)
@@ -224,13 +224,13 @@ def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, i
 def _sum_direct(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     """Return the sum of `count` numbers of `width` bits, and where the next run begins."""
     bits, end = _read_bits(data, at, width, count)
-    if width == _WIDTHS[-1] and bits[:, 0].any():
+    if width == _BIT_WIDTHS[-1] and bits[:, 0].any():
         raise Corrupt("a length below zero", field="length")
     return _sum_bits(bits), end
 
 
 def _sum_patched_base(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
-    size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
+    size, patch_width = (data[at] >> 5) + 1, _BIT_WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
     at += 2
     base = _read_big_endian(data, at, at + size)
@@ -380,12 +380,12 @@ def _count_run(data: bytes, at: int) -> tuple[int, int]:
     kind = head >> 6
     if kind == 0:
         return (head & 7) + 3, at + 2 + (head >> 3)
-    width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
+    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
     at += 2
     if kind == 1:
         return count, at + (width * count + 7) // 8
     if kind == 2:
-        size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
+        size, patch_width = (data[at] >> 5) + 1, _BIT_WIDTHS[data[at] & 31]
         gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
         return count, at + 2 + size + (width * count + 7) // 8 + (
             _patch_bits(gap_width + patch_width) * patches + 7
@@ -444,7 +444,7 @@ class _Steps:
         jump[self.none] = self.none
         self.step_indexes.take(self.ends, out=jump[:-1], mode="clip")
         self.jumps = [jump]
-        for _ in range(_DOUBLINGS):
+        for _ in range(_STEP_DOUBLINGS):
             self.jumps.insert(0, self.jumps[0].take(self.jumps[0]))
 
     def follow_steps(self, at: int, places: list[int]) -> int:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lakekit.codec.cursor import Cursor
 
 LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
-PRESENT, DATA, SECONDARY = 0, 1, 5
-_CODECS = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: "brotli"}
+PRESENT_STREAM, DATA_STREAM, SECONDARY_STREAM = 0, 1, 5
+_COMPRESSION_NAMES = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: "brotli"}
 _MAX_TAIL_BYTES = 64 << 20
 _TAIL_BYTES = 1 << 16
 _MAX_CHUNK = (1 << 23) - 1
@@ -305,7 +305,10 @@ def parse_tail(data: bytes | memoryview) -> OrcTail:
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
     postscript = parse_members(bytes(data[-1 - length : -1]))
-    codec, block = _CODECS.get(integer_member(postscript, 2), "unknown"), integer_member(postscript, 3, 262144)
+    codec, block = (
+        _COMPRESSION_NAMES.get(integer_member(postscript, 2), "unknown"),
+        integer_member(postscript, 3, 262144),
+    )
     size, end = integer_member(postscript, 1), len(data) - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {len(data)}", field="footer")
@@ -349,7 +352,7 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
         raise Corrupt("it has no ORC postscript", field="postscript")
     postscript = parse_members(data[-1 - length : -1])
     codec, block, size = (
-        _CODECS.get(integer_member(postscript, 2), "unknown"),
+        _COMPRESSION_NAMES.get(integer_member(postscript, 2), "unknown"),
         integer_member(postscript, 3, 262144),
         integer_member(postscript, 1),
     )
@@ -390,7 +393,7 @@ def has_null_keys(tail: OrcTail) -> bool:
 def _columns_with_nulls(tail: OrcTail, stripe: StripeRange) -> set[int]:
     """Return the columns with a stream that says which values are null."""
     streams = [parse_members(stream) for stream in bytes_members(read_stripe_footer(tail, stripe), 1)]
-    return {integer_member(members, 2) for members in streams if integer_member(members, 1) == PRESENT}
+    return {integer_member(members, 2) for members in streams if integer_member(members, 1) == PRESENT_STREAM}
 
 
 def read_stripe_footer(tail: OrcTail, stripe: StripeRange) -> list[ProtobufField]:
@@ -401,7 +404,7 @@ def read_stripe_footer(tail: OrcTail, stripe: StripeRange) -> list[ProtobufField
     )
 
 
-_POSTSCRIPT = {
+_POSTSCRIPT_FIELDS = {
     1: "footer length",
     2: "compression",
     3: "block size",
@@ -410,8 +413,8 @@ _POSTSCRIPT = {
     6: "writer version",
     7: "stripe statistics length",
 }
-_POSTSCRIPT |= {8000: "magic"}
-_FOOTER = {
+_POSTSCRIPT_FIELDS |= {8000: "magic"}
+_FOOTER_FIELDS = {
     1: "header length",
     2: "content length",
     3: "stripe",
@@ -421,8 +424,8 @@ _FOOTER = {
     7: "statistics",
     8: "row index stride",
 }
-_FOOTER |= {9: "writer", 10: "encryption", 11: "calendar", 12: "software version"}
-_STREAMS = (
+_FOOTER_FIELDS |= {9: "writer", 10: "encryption", 11: "calendar", 12: "software version"}
+_STREAM_NAMES = (
     "present",
     "data",
     "length",
@@ -445,14 +448,14 @@ def record_tail(cursor: Cursor) -> OrcTail:
     if data[-1:] and size > data[-1]:
         cursor.record(size - 1, 1, "postscript length", data[-1])
         with cursor.within("postscript", at=size - 1 - data[-1]):
-            _record_members(cursor.nested(data[size - 1 - data[-1] : -1]), _POSTSCRIPT)
+            _record_members(cursor.nested(data[size - 1 - data[-1] : -1]), _POSTSCRIPT_FIELDS)
     tail = parse_tail(data)
     end = size - 1 - data[-1]
     length, metadata = integer_member(tail.postscript, 1), integer_member(tail.postscript, 5)
     cursor.record(end - length, length, "footer", f"{len(tail.stripes)} stripes, {integer_member(tail.footer, 6)} rows")
     if tail.codec == "none":
         with cursor.within("footer", at=end - length):
-            _record_members(cursor.nested(data[end - length : end]), _FOOTER)
+            _record_members(cursor.nested(data[end - length : end]), _FOOTER_FIELDS)
     if 0 < metadata <= end - length:
         cursor.record(end - length - metadata, metadata, "metadata", None)
     cursor.record(0, 3, "magic", data[:3])
@@ -471,7 +474,7 @@ def _record_stripe(cursor: Cursor, tail: OrcTail, stripe: StripeRange) -> None:
         kind, column, length = integer_member(members, 1), integer_member(members, 2), integer_member(members, 3)
         if at + length > end:
             raise Corrupt(f"a stream of {length} bytes at {at} reaches beyond its stripe", offset=at, field="stream")
-        stream_name = _STREAMS[kind] if kind < len(_STREAMS) else f"stream {kind}"
+        stream_name = _STREAM_NAMES[kind] if kind < len(_STREAM_NAMES) else f"stream {kind}"
         cursor.record(at, length, f"column {column} {stream_name}", None)
         at += length
     cursor.record(at, end - at, PADDING_LABEL, None)
@@ -527,8 +530,8 @@ def _change_column(column: OrcColumn, *, maps: bool, timestamps: bool) -> OrcCol
         entry = OrcColumn(STRUCT, -1, [], children, [b"key", b"value"])
         return OrcColumn(LIST, column.number, [], [entry])
     if column.kind in (TIMESTAMP, TIMESTAMP_INSTANT) and timestamps:
-        seconds = OrcColumn(LONG, -1, [], takes={(column.number, DATA): 0})
-        nanos = OrcColumn(TIMESTAMP_INSTANT, -1, [], takes={(column.number, SECONDARY): 0}, zeros=True)
+        seconds = OrcColumn(LONG, -1, [], takes={(column.number, DATA_STREAM): 0})
+        nanos = OrcColumn(TIMESTAMP_INSTANT, -1, [], takes={(column.number, SECONDARY_STREAM): 0}, zeros=True)
         return OrcColumn(STRUCT, column.number, [], [seconds, nanos], [b"seconds", b"nanos"])
     return OrcColumn(column.kind, column.number, column.members, children, column.names)
 
@@ -584,7 +587,8 @@ def _stripe_footer(
             added += zeros
             streams.append(
                 ProtobufField(
-                    1, build_message([ProtobufField(1, DATA), ProtobufField(2, at), ProtobufField(3, len(zeros))])
+                    1,
+                    build_message([ProtobufField(1, DATA_STREAM), ProtobufField(2, at), ProtobufField(3, len(zeros))]),
                 )
             )
     other_members = [part for part in footer if part.number not in (1, 2, 3)]

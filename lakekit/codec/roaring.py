@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 COOKIE_NO_RUNS, COOKIE_WITH_RUNS = 12346, 12347
-ARRAY, BITMAP, RUN = 0, 1, 2
+ARRAY_CONTAINER, BITMAP_CONTAINER, RUN_CONTAINER = 0, 1, 2
 ARRAY_MAX = 4096
 _BIG_CONTAINER_ROWS = 256
 """A container of more rows is encoded in a step of its own."""
@@ -94,9 +94,9 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
         raise cursor.make_error("containers out of order", field, at=begin)
     offsets = np.frombuffer(cursor.raw(4 * count, field, "offsets"), "<u4") if runs is None or count >= 4 else None
     small = cards <= ARRAY_MAX
-    kinds = np.where(small, ARRAY, BITMAP)
+    kinds = np.where(small, ARRAY_CONTAINER, BITMAP_CONTAINER)
     if runs is not None:
-        kinds[runs[:count] == 1] = RUN
+        kinds[runs[:count] == 1] = RUN_CONTAINER
     starts = _container_starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.make_error("offsets that do not fit the containers", field, at=begin)
@@ -221,15 +221,15 @@ def _record_containers(
                 )
                 + np.uint64(above)
             ).tolist()
-            if kind == RUN:
+            if kind == RUN_CONTAINER:
                 runs = int.from_bytes(containers.data[start : start + 2], "little")
                 cursor.record(start, 2, "runs", runs)
                 cursor.record(start + 2, 4 * runs, "positions as runs", positions)
             else:
                 cursor.record(
                     start,
-                    2 * card if kind == ARRAY else 8192,
-                    "positions" if kind == ARRAY else "positions as bits",
+                    2 * card if kind == ARRAY_CONTAINER else 8192,
+                    "positions" if kind == ARRAY_CONTAINER else "positions as bits",
                     positions,
                 )
 
@@ -237,10 +237,12 @@ def _record_containers(
 def _container_starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
     """Skip every container and return where each starts; only a run container stores its own length."""
     ends = np.cumsum(sizes)
-    if cursor.spans is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.remaining:  # all at once
+    if (
+        cursor.spans is None and RUN_CONTAINER not in kinds and len(sizes) and ends[-1] <= cursor.remaining
+    ):  # all at once
         return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
     if (
-        cursor.spans is None and set(kinds) == {RUN} and 6 * len(kinds) <= cursor.remaining
+        cursor.spans is None and set(kinds) == {RUN_CONTAINER} and 6 * len(kinds) <= cursor.remaining
     ):  # all rows, mostly: one run each
         heads = np.frombuffer(cursor.data, np.uint8, 6 * len(kinds), cursor.tell).reshape(-1, 6)[:, :2]
         if (heads == (1, 0)).all():
@@ -248,7 +250,7 @@ def _container_starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64]
     starts = []
     for kind, size in zip(kinds, sizes.tolist(), strict=True):
         starts.append(cursor.tell)
-        cursor.skip(4 * cursor.u16le(field, "runs") if kind == RUN else size, field, "container")
+        cursor.skip(4 * cursor.u16le(field, "runs") if kind == RUN_CONTAINER else size, field, "container")
     return np.array(starts, np.int64)
 
 
@@ -257,14 +259,14 @@ def _find_unsound(containers: RoaringLayout) -> int | None:
     at = 0
     while at < len(containers.kinds):
         end = at + 1
-        if containers.kinds[at] == BITMAP:  # those beside each other are counted at once
-            while end < len(containers.kinds) and containers.kinds[end] == BITMAP:
+        if containers.kinds[at] == BITMAP_CONTAINER:  # those beside each other are counted at once
+            while end < len(containers.kinds) and containers.kinds[end] == BITMAP_CONTAINER:
                 end += 1
             words = np.frombuffer(containers.data, "<u8", 1024 * (end - at), containers.starts[at]).reshape(-1, 1024)
             is_unsound = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != containers.cards[at:end]
             if np.count_nonzero(is_unsound):
                 return at + int(is_unsound.argmax())
-        elif containers.kinds[at] == RUN and (single := _end_of_single(containers, at)) > at:
+        elif containers.kinds[at] == RUN_CONTAINER and (single := _end_of_single(containers, at)) > at:
             end = single
             table = (
                 np.frombuffer(containers.data, "<u2", 3 * (end - at), containers.starts[at])
@@ -285,7 +287,7 @@ def _end_of_single(containers: RoaringLayout, at: int) -> int:
     end = at + 1
     while (
         end < len(containers.kinds)
-        and containers.kinds[end] == RUN
+        and containers.kinds[end] == RUN_CONTAINER
         and containers.starts[end] - containers.starts[end - 1] == 6
     ):
         end += 1
@@ -295,7 +297,7 @@ def _end_of_single(containers: RoaringLayout, at: int) -> int:
 
 def _is_sound(containers: RoaringLayout, i: int) -> bool:
     data, card, start = containers.data, containers.cards[i], containers.starts[i]
-    if containers.kinds[i] == ARRAY:
+    if containers.kinds[i] == ARRAY_CONTAINER:
         values = np.frombuffer(data, "<u2", card, start)
         return bool((values[1:] > values[:-1]).all())
     firsts, lengths = _read_runs(data, start)
@@ -322,9 +324,9 @@ def layout_positions(containers: RoaringLayout, *, limit: int | None = None) -> 
     for high, card, kind, start in zip(
         containers.highs, containers.cards, containers.kinds, containers.starts, strict=True
     ):
-        if kind == ARRAY:
+        if kind == ARRAY_CONTAINER:
             low: NDArray[np.integer] = np.frombuffer(containers.data, "<u2", card, start)
-        elif kind == BITMAP:
+        elif kind == BITMAP_CONTAINER:
             low = np.flatnonzero(
                 np.unpackbits(np.frombuffer(containers.data, np.uint8, 8192, start), bitorder="little").view(np.bool_)
             )

@@ -24,14 +24,14 @@ from lakekit.storage.protocol import FileMissing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakekit.metadata.manifest_reader import Which
+    from lakekit.metadata.manifest_reader import ManifestListKind
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
 
 
-_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 def mark_outcome_unknown(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
@@ -143,7 +143,7 @@ def _read_referenced_names(ctx: TableContext) -> set[str]:
 
     Retry if snapshots expire while they are read. Raises `FileMissing` after the last attempt.
     """
-    for _ in range(_ATTEMPTS - 1):
+    for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(FileMissing):
             return _collect_referenced_names(ctx)
     return _collect_referenced_names(ctx)
@@ -167,7 +167,7 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
     return names
 
 
-def _iter_roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
+def _iter_roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[ManifestListKind, ...]]]:
     """Yield the snapshots, tags and long-lived changelogs of every branch, each with the manifest lists to read.
 
     The newest snapshot of a branch comes first, with all its lists. An older snapshot needs its delta list alone: a

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-_CACHED_BYTES = 2_000
+_CACHE_ENTRY_BYTES = 2_000
 
 
 class _CachedHistory(NamedTuple):
@@ -49,7 +49,7 @@ def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot |
 def cache_latest(ctx: TableContext, user: str, own: Snapshot | None, latest: Snapshot) -> None:
     """Cache the newest snapshot of a user up to `latest`."""
     key = ("commits", ctx.storage, ctx.paths.snapshot_dir, user)
-    ctx.runtime.metadata_cache.put({key: _CachedHistory(own, latest)}, _CACHED_BYTES)
+    ctx.runtime.metadata_cache.put({key: _CachedHistory(own, latest)}, _CACHE_ENTRY_BYTES)
 
 
 def _is_still_valid(ctx: TableContext, end: Snapshot, latest: Snapshot) -> bool:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 _MAX_SHOWN_NAMES = 10
-_ADVICE = (
+_CONFLICT_ADVICE = (
     "Nothing was committed. Two jobs rewrite the same files, most often two compactions: give compaction to one job "
     "(write-only=true for the others), then write again"
 )
@@ -256,7 +256,7 @@ def check_deletion_vectors(
     if unknown:
         raise Conflict(
             f"Trying to create deletion vectors on files of {users.table} which are not live: "
-            f"{_format_names(name for _, name in unknown)}. {_ADVICE}",
+            f"{_format_names(name for _, name in unknown)}. {_CONFLICT_ADVICE}",
             snapshot_id=users.snapshot_id,
             files=tuple(sorted(name for _, name in unknown)),
         )
@@ -265,7 +265,7 @@ def check_deletion_vectors(
     if stale:
         raise Conflict(
             f"File deletion conflicts: rows of {_format_names(name for _, name in stale)} were deleted by another "
-            f"commit (of {users.base_user}) meanwhile. {_ADVICE}",
+            f"commit (of {users.base_user}) meanwhile. {_CONFLICT_ADVICE}",
             snapshot_id=users.snapshot_id,
             files=tuple(sorted(name for _, name in stale)),
         )
@@ -296,7 +296,7 @@ def _make_conflict(reason: str, entries: ManifestEntries, parties: ConflictUsers
         else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
     )
     return Conflict(
-        f"{reason} in {parties.table}: {_format_names(names)}.{parties_text} {_ADVICE}",
+        f"{reason} in {parties.table}: {_format_names(names)}.{parties_text} {_CONFLICT_ADVICE}",
         snapshot_id=parties.snapshot_id,
         files=tuple(names),
     )

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-_DOUBLINGS = 4
-_WEIGHT = 0.3
+_MAX_DOUBLINGS = 4
+_NEWEST_COMMIT_WEIGHT = 0.3
 """How much the newest commit counts in what is remembered of all."""
 _MIN_LOST_RACES = 0.1
 """Fewer lost races a commit than this need no room for others."""
 _MAX_WAIT_BEFORE_MS = 2000
-_CACHED_BYTES = 200
+_CACHE_ENTRY_BYTES = 200
 
 
 class Contention(NamedTuple):
@@ -52,7 +52,7 @@ class Contention(NamedTuple):
 
     def with_commit(self, races: int, attempt_ms: float) -> Contention:
         """Return the averages after a further commit."""
-        return Contention((1 - _WEIGHT) * self.lost_races + _WEIGHT * races, attempt_ms)
+        return Contention((1 - _NEWEST_COMMIT_WEIGHT) * self.lost_races + _NEWEST_COMMIT_WEIGHT * races, attempt_ms)
 
 
 NO_CONTENTION = Contention(0, 0)
@@ -60,8 +60,8 @@ NO_CONTENTION = Contention(0, 0)
 
 def max_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> float:
     """Return how long to wait at most after a lost race, before which `lost` were lost."""
-    grown = min(shortest_ms * 2 ** min(lost, _DOUBLINGS), longest_ms)
-    return grown / 2 ** max(lost - _DOUBLINGS, 0)
+    grown = min(shortest_ms * 2 ** min(lost, _MAX_DOUBLINGS), longest_ms)
+    return grown / 2 ** max(lost - _MAX_DOUBLINGS, 0)
 
 
 def max_wait_before_commit_ms(history: Contention, longest_ms: float) -> float:
@@ -93,7 +93,9 @@ def record_commit(ctx: TableContext, races: int, attempt_ms: float) -> None:
     key = _cache_key(ctx)
     history = ctx.runtime.metadata_cache.get(key)
     if races or history is not None:
-        ctx.runtime.metadata_cache.put({key: (history or NO_CONTENTION).with_commit(races, attempt_ms)}, _CACHED_BYTES)
+        ctx.runtime.metadata_cache.put(
+            {key: (history or NO_CONTENTION).with_commit(races, attempt_ms)}, _CACHE_ENTRY_BYTES
+        )
 
 
 def _wait_within(ctx: TableContext, longest_ms: float) -> None:

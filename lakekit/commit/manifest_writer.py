@@ -39,7 +39,7 @@ from lakekit.errors import Conflict, LakekitError
 from lakekit.metadata import manifest_reader as meta
 from lakekit.model import entry_files, manifest_entries as columns_of, manifests, partition as partitions
 from lakekit.model.data_file import Stats
-from lakekit.model.index_manifest import DELETE as INDEX_DELETE, DELETION_VECTORS, HASH
+from lakekit.model.index_manifest import DELETE as INDEX_DELETE, DELETION_VECTORS, HASH_INDEX
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.manifests import ManifestFileMeta
 from lakekit.model.partition import partition_time_ms
@@ -476,14 +476,14 @@ def combine_index_entries(
     for entry in added:
         key = _entry_key(entry, by_bucket)
         existing = combined.get(key)
-        if existing is not None and entry.index_type != HASH:
+        if existing is not None and entry.index_type != HASH_INDEX:
             raise _make_stale_conflict(entry, started_from.get(key), existing.file_name)
         combined[key] = entry
     return list(combined.values())
 
 
 def _entry_key(entry: IndexManifestEntry, by_bucket: bool) -> Key:
-    if entry.index_type == HASH or (entry.index_type == DELETION_VECTORS and by_bucket):
+    if entry.index_type == HASH_INDEX or (entry.index_type == DELETION_VECTORS and by_bucket):
         return entry.partition, entry.bucket, entry.index_type, ""
     return b"", 0, entry.index_type, entry.file_name
 
@@ -505,7 +505,7 @@ def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHa
     partitions = {base.partition for base in bases}
     live_names: dict[bytes, set[str]] = {partition: set() for partition in partitions}
     for entry in live:
-        if entry.index_type == HASH and entry.partition in partitions:
+        if entry.index_type == HASH_INDEX and entry.partition in partitions:
             live_names[entry.partition].add(entry.file_name)
     for base in bases:
         changed = live_names[base.partition] ^ base.names

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Positions = NDArray[np.uint32] | NDArray[np.uint64]
 
 
-_VERSION = b"\x01"
+_VERSION_PREFIX = b"\x01"
 _RANGE_OVERHEAD_BYTES = 8
 """An entry's length field and magic."""
 
@@ -88,7 +88,7 @@ def index_path(ctx: TableContext, entry: IndexManifestEntry) -> str:
 def _load_index_file(
     ctx: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]
 ) -> dict[str, Positions]:
-    if any(part.offset < len(_VERSION) or part.length < 0 for part in ranges):
+    if any(part.offset < len(_VERSION_PREFIX) or part.length < 0 for part in ranges):
         raise Corrupt(
             f"{path}: the index manifest lists a deletion vector before its first byte",
             path=path,

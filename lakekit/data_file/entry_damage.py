@@ -24,12 +24,12 @@ from lakekit.model.data_file import EMPTY_ROW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakekit.metadata.manifest_reader import Which
+    from lakekit.metadata.manifest_reader import ManifestListKind
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
-_MANIFEST_LISTS: tuple[Which, ...] = ("all", "changelog")
+_MANIFEST_LISTS: tuple[ManifestListKind, ...] = ("all", "changelog")
 _ROW_COLUMNS = ("key_min", "key_max", "value_min", "value_max")
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 STATS_NONE, STATS_COUNTS, STATS_FULL = "none", "counts", "full"
 SYSTEM_MODE = "truncate(128)"
 """The stats mode of key columns in formats whose footers hold bounds (all but Avro)."""
-_TRUNCATE = re.compile(r"TRUNCATE\(([0-9]{1,9})\)")
+_TRUNCATE_MODE = re.compile(r"TRUNCATE\(([0-9]{1,9})\)")
 _NO_STATS: tuple[Any, Any, int] = (None, None, 0)
 _LAST_SCALAR, _FIRST_SURROGATE, _AFTER_SURROGATES = 0x10FFFF, 0xD800, 0xE000
 
@@ -57,7 +57,7 @@ _LAST_SCALAR, _FIRST_SURROGATE, _AFTER_SURROGATES = 0x10FFFF, 0xD800, 0xE000
 def parse_stats_mode(text: str, key: str) -> str:
     """Return a stats mode in lower case, parsed as the reference does. Raises `InvalidOption`."""
     upper = text.strip().upper()
-    if upper in ("NONE", "COUNTS", "FULL") or (_TRUNCATE.fullmatch(upper) and upper.strip("TRUNCAE()0")):
+    if upper in ("NONE", "COUNTS", "FULL") or (_TRUNCATE_MODE.fullmatch(upper) and upper.strip("TRUNCAE()0")):
         return upper.lower()
     raise InvalidOption(
         f"option {key!r} is {text!r}; allowed: none, counts, truncate(n) with n above 0, full", key=key, value=text
@@ -131,7 +131,7 @@ def _nullable_types(fields: tuple[Field, ...]) -> tuple[DataType, ...]:
 @lru_cache(maxsize=256)
 def _truncate_length(mode: str) -> int | None:
     """Return how many characters a mode leaves of a text; None for all."""
-    match = _TRUNCATE.fullmatch(mode.upper())
+    match = _TRUNCATE_MODE.fullmatch(mode.upper())
     return None if match is None else int(match.group(1))
 
 
@@ -183,7 +183,7 @@ def round_up_text(text: str, length: int) -> str | None:
 # ---- indexing ------------------------------------------------------------
 
 
-_PREFIX = "file-index"
+_INDEX_OPTION_PREFIX = "file-index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,14 +230,19 @@ def ignored_index_options(indexes: Sequence[IndexDefinition], options: TableOpti
     for key in options.texts:
         prefix, _, suffix = key.partition(".")
         kind, _, member = suffix.partition(".")
-        if prefix == _PREFIX and kind in plugins.names("file_index") and "." not in member and member != "columns":
-            yield f"nobody reads the option {key!r}; did you mean '{_PREFIX}.{kind}.columns'?"
+        if (
+            prefix == _INDEX_OPTION_PREFIX
+            and kind in plugins.names("file_index")
+            and "." not in member
+            and member != "columns"
+        ):
+            yield f"nobody reads the option {key!r}; did you mean '{_INDEX_OPTION_PREFIX}.{kind}.columns'?"
 
 
 def _check_index_options(options: TableOptions) -> None:
     for kind, columns in options.file_indexes.items():
         if not columns:
-            key = f"{_PREFIX}.{kind}.columns"
+            key = f"{_INDEX_OPTION_PREFIX}.{kind}.columns"
             raise InvalidOption(
                 f"option {key!r} names no column. Name some, or take the option away", key=key, value=""
             )
@@ -245,11 +250,11 @@ def _check_index_options(options: TableOptions) -> None:
         prefix, _, suffix = key.partition(".")
         kind, _, suffix = suffix.partition(".")
         column = suffix.rpartition(".")[0]
-        if prefix != _PREFIX or not column or "." in column:  # the reference passes over columns with dots
+        if prefix != _INDEX_OPTION_PREFIX or not column or "." in column:  # the reference passes over columns with dots
             continue
         named = options.file_indexes.get(kind, {})
         if column not in named and not any(name.startswith(f"{column}[") for name in named):
-            columns_key = f"'{_PREFIX}.{kind}.columns'"
+            columns_key = f"'{_INDEX_OPTION_PREFIX}.{kind}.columns'"
             definition = f"{columns_key} names {', '.join(named)}" if named else f"there is no {columns_key}"
             msg = f"option {key!r} is of an index that is not asked for: {definition}"
             raise InvalidOption(f"{msg}. Name {column} there, or take this one away", key=key, value=value)
@@ -258,7 +263,7 @@ def _check_index_options(options: TableOptions) -> None:
 def _make_index_definition(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]) -> IndexDefinition:
     column, bracket, map_key = name.partition("[")
     nested = bool(bracket) and map_key.endswith("]") and not schema.has(name)
-    key = f"{_PREFIX}.{kind}.columns"
+    key = f"{_INDEX_OPTION_PREFIX}.{kind}.columns"
     if not schema.has(column if nested else name):
         raise InvalidOption(
             f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}",

@@ -153,16 +153,16 @@ def data_file_paths(ctx: TableContext, entries: ManifestEntries) -> list[str]:
     return [f"{directories[directory_key]}/{name}" for directory_key, name in zip(directory_keys, texts, strict=True)]
 
 
-_PLAIN = r"^[ -.0-\[\]-~]+$"
+_PLAIN_NAME = r"^[ -.0-\[\]-~]+$"
 _MAX_NAME_BYTES = 255
 _MAX_ROWWISE_PATHS = 8
 """Up to so many names, a loop in Python is as fast as Arrow."""
-_DOTS = pa.array([".", ".."])
+_DOT_NAMES = pa.array([".", ".."])
 
 
 def _are_plain(names: pa.StringArray) -> bool:
     """Return whether all names are plain ones of printable ASCII; if not, check each by `table_paths.is_plain`."""
-    fits = pc.and_not(pc.match_substring_regex(names, _PLAIN), pc.is_in(names, value_set=_DOTS))
+    fits = pc.and_not(pc.match_substring_regex(names, _PLAIN_NAME), pc.is_in(names, value_set=_DOT_NAMES))
     fits = pc.and_(fits, pc.less_equal(pc.binary_length(names), _MAX_NAME_BYTES))
     return bool(pc.all(fits).as_py())  # scalar: one answer
 

@@ -66,7 +66,7 @@ _WRITER_VERSION = "parquet.writer.version"
 _TAIL_BYTES = 1 << 16
 _AROUND_BYTES = 12
 """The least bytes of a Parquet file around its footer: the magic at both ends, and the footer's length."""
-_CACHED_BYTES = 200
+_CACHE_ENTRY_BYTES = 200
 """Approximate memory of one cached result, in bytes."""
 _SCHEMA_BYTES = 256
 """Bytes of a Parquet footer that suffice for the name and type of nearly every column."""
@@ -421,7 +421,7 @@ def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Seque
     shredded: bool | None = ctx.runtime.metadata_cache.get(key)
     if shredded is None:
         shredded = bool(parquet.find_shredded(footer_source(ctx, file, path), fields, path))
-        ctx.runtime.metadata_cache.put({key: shredded}, _CACHED_BYTES)
+        ctx.runtime.metadata_cache.put({key: shredded}, _CACHE_ENTRY_BYTES)
     return shredded
 
 
@@ -452,7 +452,7 @@ def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
     if count is None:
         count = _read_local_row_count(ctx, file, path)
         if key is not None:
-            ctx.runtime.metadata_cache.put({key: count}, _CACHED_BYTES)
+            ctx.runtime.metadata_cache.put({key: count}, _CACHE_ENTRY_BYTES)
     return count
 
 

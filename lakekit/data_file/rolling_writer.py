@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 KEY_PREFIX = "_KEY_"
 """The prefix of key columns in the files of key tables."""
-SYSTEM = (SYSTEM_FIELDS[SEQUENCE], SYSTEM_FIELDS[KIND])
+SYSTEM_COLUMNS_OF_KEY_TABLES = (SYSTEM_FIELDS[SEQUENCE], SYSTEM_FIELDS[KIND])
 """The system columns in the files of key tables."""
 
 
@@ -105,7 +105,7 @@ def _build_file_spec(
     key = schema.key_fields if keyed else ()
     stored_key = tuple(Field(KEY_PREFIX + f.name, f.type, id=f.id + SYSTEM_FIELD_ID_START) for f in key)
     thin = keyed and options.data_file_thin_mode
-    system = SYSTEM if keyed else ()
+    system = SYSTEM_COLUMNS_OF_KEY_TABLES if keyed else ()
     physical = (*(() if thin else stored_key), *system, *schema.fields)
     modes = _stats_modes(
         options,
@@ -208,7 +208,7 @@ def _stats_modes(
     modes = {}
     for name in names:
         own = options.field(name).stats_mode
-        is_system = name.startswith(KEY_PREFIX) or any(name == f.name for f in SYSTEM)
+        is_system = name.startswith(KEY_PREFIX) or any(name == f.name for f in SYSTEM_COLUMNS_OF_KEY_TABLES)
         if own is not None:
             modes[name] = file_metadata.parse_stats_mode(own, f"fields.{name}.stats-mode")
         elif not avro and (is_system or name in thin_key):

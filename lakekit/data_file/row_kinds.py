@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
-_CACHED_BYTES = 200
+_CACHE_ENTRY_BYTES = 200
 """Approximate memory of one cached answer, its path included."""
 _ADD_ONLY_RANGES = frozenset(
     {(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))}
@@ -65,7 +65,7 @@ def is_known_add_only(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
 def cache_add_only(ctx: TableContext, paths: Sequence[str]) -> None:
     """Cache that no row of the files retracts, as every kind of theirs was read."""
     known: dict[Hashable, bool] = {_cache_key(ctx, path): False for path in paths}
-    ctx.runtime.metadata_cache.put(known, _CACHED_BYTES * len(known))
+    ctx.runtime.metadata_cache.put(known, _CACHE_ENTRY_BYTES * len(known))
 
 
 def may_retract(
@@ -128,7 +128,7 @@ def _may_retract_by_footers(
             answers[i] = answer
         new_answers: dict[Hashable, bool | None] = {keys[i]: answers[i] for i in unknown if answers[i] is not None}
         if new_answers:
-            cache.put(new_answers, _CACHED_BYTES * len(new_answers))
+            cache.put(new_answers, _CACHE_ENTRY_BYTES * len(new_answers))
     return [answer is not False for answer in answers]
 
 

@@ -31,7 +31,7 @@ _SPILL_CODECS = ("none", "lz4", "lzo", "zstd")
 _STREAM_MODES = ("none", "compact-bucket-table", "file-monitor")
 _VECTOR_FORMATS = ("parquet", "orc", "avro", "lance", "vortex", "mosaic")
 _TAG_MODES = ("none", "process-time", "watermark", "batch")
-_PREFIXES = ("data-file.prefix", "changelog-file.prefix")
+_FILE_PREFIX_OPTIONS = ("data-file.prefix", "changelog-file.prefix")
 
 
 def check_option_values(schema: TableSchema, options: TableOptions) -> None:
@@ -123,9 +123,10 @@ def _check_codecs(schema: TableSchema, options: TableOptions) -> None:
 
 def _check_codec(key: str, format_name: str, compression: str) -> None:
     """Raise `Unsupported` for a codec that files of a format cannot have."""
-    codecs: Mapping[str, str] | None = {"parquet": parquet_writer.CODECS, "orc": orc_write.CODECS}.get(
-        format_name.strip().lower()
-    )
+    codecs: Mapping[str, str] | None = {
+        "parquet": parquet_writer.CODEC_OF_COMPRESSION,
+        "orc": orc_write.CODEC_OF_COMPRESSION,
+    }.get(format_name.strip().lower())
     if codecs is None:
         to_avro_codec(compression)
     elif compression.lower() not in codecs:
@@ -191,6 +192,6 @@ VALUE_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "stream-scan-mode": (lambda text: text.lower() in _STREAM_MODES, f"there are {', '.join(_STREAM_MODES)}"),
     "vector.file.format": (lambda text: text.lower() in _VECTOR_FORMATS, f"there are {', '.join(_VECTOR_FORMATS)}"),
     "page-size": (_is_size_above_zero, "it is more than 0"),
-    **dict.fromkeys(_PREFIXES, (_is_file_prefix, "a name of a file has no / in it")),
+    **dict.fromkeys(_FILE_PREFIX_OPTIONS, (_is_file_prefix, "a name of a file has no / in it")),
 }
 """By option: whether a value is one, and what it has to be."""

@@ -23,7 +23,7 @@ from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMi
 from lakekit.format.avro_writer import name_problem
 from lakekit.lsm import aggregates, merge
 from lakekit.options.definitions import SEQUENCE_GROUP
-from lakekit.options.features import check_readable, find, refuse
+from lakekit.options.features import check_readable, find_feature, make_refusal
 from lakekit.options.table_options import TableOptions
 from lakekit.types import TIMESTAMPS, first_duplicate
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-FORMATS = ("parquet", "orc", "avro")
+DATA_FILE_FORMATS = ("parquet", "orc", "avro")
 """The file formats of data files that lakekit supports."""
 
 
@@ -93,13 +93,13 @@ def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
 
 
 def _check_format_name(name: str) -> None:
-    if name not in FORMATS:
+    if name not in DATA_FILE_FORMATS:
         feature = f"file.format.{name}"
-        known_feature = find(feature)
-        raise refuse(
+        known_feature = find_feature(feature)
+        raise make_refusal(
             feature if known_feature is None else known_feature.name,
             f"file.format {name!r}",
-            instead=f"Use one of {', '.join(FORMATS)}",
+            instead=f"Use one of {', '.join(DATA_FILE_FORMATS)}",
         )
 
 
@@ -129,8 +129,8 @@ def _orc_problem(t: DataType) -> str | None:
 # ---- merging ------------------------------------------------------------
 
 
-_PREFIX, _DEFAULT = "fields", "default-aggregate-function"
-_FUNCTIONS = frozenset({*aggregates.function_names(), "primary-key", "first_not_null_value"})
+_FIELDS_PREFIX, _DEFAULT_FUNCTION_OPTION = "fields", "default-aggregate-function"
+_FUNCTION_NAMES = frozenset({*aggregates.function_names(), "primary-key", "first_not_null_value"})
 
 
 def check_field_options(schema: TableSchema, options: TableOptions) -> None:
@@ -150,11 +150,11 @@ def check_field_options(schema: TableSchema, options: TableOptions) -> None:
 
 def _check_prefixes(schema: TableSchema) -> None:
     for key, value in schema.options.items():
-        if not key.startswith(_PREFIX):
+        if not key.startswith(_FIELDS_PREFIX):
             continue
         named = key.split(".")[1].split(",") if "." in key else []
         for name in named:
-            if name != _DEFAULT and not schema.has(name):
+            if name != _DEFAULT_FUNCTION_OPTION and not schema.has(name):
                 raise InvalidOption(
                     f"Field {name} can not be found in table schema. Option {key!r} names it; columns are "
                     f"{', '.join(schema.names)}",
@@ -199,8 +199,8 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
 def _check_groups(schema: TableSchema) -> None:
     """Refuse sequence groups that contain a primary key field; `merge_spec_from_options` checks the rest."""
     for key, value in schema.options.items():
-        if key.startswith(_PREFIX + ".") and key.endswith("." + SEQUENCE_GROUP):
-            columns = key[len(_PREFIX) + 1 : -len(SEQUENCE_GROUP) - 1].split(",")
+        if key.startswith(_FIELDS_PREFIX + ".") and key.endswith("." + SEQUENCE_GROUP):
+            columns = key[len(_FIELDS_PREFIX) + 1 : -len(SEQUENCE_GROUP) - 1].split(",")
             if keyed := [name for name in (*columns, *value.split(",")) if name in schema.primary_keys]:
                 raise InvalidOption(
                     f"Option {key!r} contains primary key field {keyed[0]!r}: a key never changes; leave it out",
@@ -210,12 +210,12 @@ def _check_groups(schema: TableSchema) -> None:
 
 
 def _check_functions(schema: TableSchema) -> None:
-    default = schema.options.get(f"fields.{_DEFAULT}")
+    default = schema.options.get(f"fields.{_DEFAULT_FUNCTION_OPTION}")
     for name in schema.names:
         key = f"fields.{name}.aggregate-function"
         function = schema.options.get(key, default)
-        if function is not None and function not in _FUNCTIONS:
-            own = key if key in schema.options else f"fields.{_DEFAULT}"
+        if function is not None and function not in _FUNCTION_NAMES:
+            own = key if key in schema.options else f"fields.{_DEFAULT_FUNCTION_OPTION}"
             raise InvalidOption(
                 f"Could not find any factory for identifier '{function}': column {name} has no such aggregate "
                 "function. Available: "
@@ -229,8 +229,8 @@ def _check_functions(schema: TableSchema) -> None:
 
 
 _TIME_OPTIONS = ("scan.timestamp-millis", "scan.timestamp")
-_INCREMENTS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
-_SNAPSHOT, _TAG, _CREATION_TIME, _WATERMARK = (
+_INCREMENTAL_OPTIONS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+_SNAPSHOT_OPTION, _TAG_OPTION, _CREATION_TIME_OPTION, _WATERMARK_OPTION = (
     "scan.snapshot-id",
     "scan.tag-name",
     "scan.file-creation-time-millis",
@@ -238,19 +238,25 @@ _SNAPSHOT, _TAG, _CREATION_TIME, _WATERMARK = (
 )
 _EXACTLY_ONE: Mapping[str, tuple[str, ...]] = {
     "from-timestamp": _TIME_OPTIONS,
-    "from-snapshot": (_SNAPSHOT, _TAG, _WATERMARK),
-    "incremental": _INCREMENTS,
+    "from-snapshot": (_SNAPSHOT_OPTION, _TAG_OPTION, _WATERMARK_OPTION),
+    "incremental": _INCREMENTAL_OPTIONS,
 }
-_REQUIRED_OPTIONS = {"from-snapshot-full": _SNAPSHOT, "from-file-creation-time": _CREATION_TIME}
+_REQUIRED_OPTIONS = {"from-snapshot-full": _SNAPSHOT_OPTION, "from-file-creation-time": _CREATION_TIME_OPTION}
 _MODE_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "from-timestamp": ((_SNAPSHOT, _CREATION_TIME, _TAG, *_INCREMENTS), _TIME_OPTIONS),
-    "from-snapshot": ((*_TIME_OPTIONS, _CREATION_TIME, *_INCREMENTS), (_SNAPSHOT, _TAG)),
-    "incremental": ((_SNAPSHOT, *_TIME_OPTIONS, _CREATION_TIME, _TAG), _INCREMENTS),
-    "from-snapshot-full": ((*_TIME_OPTIONS, _CREATION_TIME, _TAG, *_INCREMENTS), (_SNAPSHOT,)),
-    "from-file-creation-time": ((_SNAPSHOT, *_TIME_OPTIONS, _TAG, *_INCREMENTS), (_CREATION_TIME,)),
+    "from-timestamp": ((_SNAPSHOT_OPTION, _CREATION_TIME_OPTION, _TAG_OPTION, *_INCREMENTAL_OPTIONS), _TIME_OPTIONS),
+    "from-snapshot": ((*_TIME_OPTIONS, _CREATION_TIME_OPTION, *_INCREMENTAL_OPTIONS), (_SNAPSHOT_OPTION, _TAG_OPTION)),
+    "incremental": ((_SNAPSHOT_OPTION, *_TIME_OPTIONS, _CREATION_TIME_OPTION, _TAG_OPTION), _INCREMENTAL_OPTIONS),
+    "from-snapshot-full": (
+        (*_TIME_OPTIONS, _CREATION_TIME_OPTION, _TAG_OPTION, *_INCREMENTAL_OPTIONS),
+        (_SNAPSHOT_OPTION,),
+    ),
+    "from-file-creation-time": (
+        (_SNAPSHOT_OPTION, *_TIME_OPTIONS, _TAG_OPTION, *_INCREMENTAL_OPTIONS),
+        (_CREATION_TIME_OPTION,),
+    ),
 }
 """Mode -> (options that must not be set, options of the mode itself for the message)."""
-_POSITION_OPTIONS = (*_TIME_OPTIONS, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMENTS)
+_POSITION_OPTIONS = (*_TIME_OPTIONS, _CREATION_TIME_OPTION, _SNAPSHOT_OPTION, _TAG_OPTION, *_INCREMENTAL_OPTIONS)
 
 
 def effective_scan_mode(options: TableOptions) -> str:
@@ -262,13 +268,13 @@ def effective_scan_mode(options: TableOptions) -> str:
         return options.scan_mode
     if any(key in texts for key in (*_TIME_OPTIONS, "log.scan.timestamp-millis")):
         return "from-timestamp"
-    if any(key in texts for key in (_SNAPSHOT, _TAG, _WATERMARK, "scan.version")):
+    if any(key in texts for key in (_SNAPSHOT_OPTION, _TAG_OPTION, _WATERMARK_OPTION, "scan.version")):
         return "from-snapshot"
-    if _CREATION_TIME in texts:
+    if _CREATION_TIME_OPTION in texts:
         return "from-file-creation-time"
     if "scan.creation-time-millis" in texts:
         return "from-creation-timestamp"
-    return "incremental" if any(key in texts for key in _INCREMENTS[:2]) else "latest-full"
+    return "incremental" if any(key in texts for key in _INCREMENTAL_OPTIONS[:2]) else "latest-full"
 
 
 def check_scan_positions(options: TableOptions) -> None:

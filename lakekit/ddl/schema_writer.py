@@ -22,7 +22,7 @@ from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMisma
 from lakekit.metadata import schemas, snapshots, table_context
 from lakekit.model.table_paths import is_plain_name
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
-from lakekit.options.features import OBJECTS, check_supported
+from lakekit.options.features import OBJECT_TABLE, check_supported
 from lakekit.options.option import FrozenDict
 from lakekit.runtime import warn_user
 from lakekit.storage.atomic_write import create_exclusive
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import HeldLock, TableContext, TableLocation
     from lakekit.types import Field
 
-CATALOG_ONLY_TYPES = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
+CATALOG_ONLY_TYPES = {OBJECT_TABLE: "cat.create_object_table", "format-table": "cat.create_format_table"}
 """Kinds of tables that folders are, and what begins one."""
 MAX_RACES = 200
 """Races that one change of a schema may lose; each is a change by another writer meanwhile."""

@@ -24,7 +24,7 @@ from lakekit.columns import ROW_KIND
 from lakekit.errors import ColumnAlreadyExists, ColumnNotFound, Corrupt, InvalidOption, LakekitError, SchemaMismatch
 from lakekit.format import text_casts
 from lakekit.format.polars_types import paimon_type
-from lakekit.options.features import refuse
+from lakekit.options.features import make_refusal
 from lakekit.options.option import read_names
 from lakekit.options.table_options import TableOptions
 from lakekit.types import STRINGS, DataType, Field, find_internal, parse
@@ -172,7 +172,7 @@ def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
 def check_names(schema: TableSchema) -> None:
     """Check that no column has a name that the engine, or lakekit, gives to columns of its own."""
     if (own := find_internal(schema.fields)) is not None:
-        raise refuse("column-name.u001f", f"column {own!r}", instead="Choose another name")
+        raise make_refusal("column-name.u001f", f"column {own!r}", instead="Choose another name")
     for name in schema.names:
         if name in SYSTEM_NAMES or name == ROW_KIND:
             raise SchemaMismatch(
@@ -216,7 +216,7 @@ def check_types(schema: TableSchema) -> None:
     for part in schema.fields:
         for t in iter_nested_types(part.type):
             if t.root == "BLOB":
-                raise refuse(
+                raise make_refusal(
                     "type.blob", f"column {part.name}", instead="Use BYTES, or make the table with the Java engine"
                 )
 

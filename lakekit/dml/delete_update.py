@@ -37,7 +37,7 @@ from lakekit.format.polars_types import polars_type
 from lakekit.lsm import merge
 from lakekit.model.data_file import RowKind
 from lakekit.read.user_expressions import (
-    condition,
+    condition_on_table,
     format_expression,
     is_row_wise,
     make_column_not_found,
@@ -72,7 +72,7 @@ def delete(ctx: TableContext, where: pl.Expr | str) -> RowChangeResult:
 
 def delete_spec(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     """Return the change that `delete` makes. Raises the same errors as `delete` for the condition."""
-    expr, target = condition(where, ctx), TargetRows.at_newest(ctx)
+    expr, target = condition_on_table(where, ctx), TargetRows.at_newest(ctx)
     everything, row_by_row = target.always(expr), ctx.options.delete_force_produce_changelog
     replaces = Overwrite.entire_table() if everything and target.snapshot is not None and not row_by_row else None
     partitions = [] if everything is False else None if row_by_row or replaces is not None else target.partitions(expr)
@@ -244,7 +244,7 @@ def _lost_update(name: str, wanted: object, left: object, spec: MergeSpec, ctx: 
 # ---- update ------------------------------------------------------------
 
 
-_ENGINES = ("deduplicate", "partial-update")
+_DELETE_ENGINES = ("deduplicate", "partial-update")
 COMPUTED_VALUE_HINTS = ErrorHints(cast=" where the value is made")
 """Advice in error messages about rows that a statement computes: the statement casts nothing by itself."""
 
@@ -266,7 +266,7 @@ def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr 
     """
     check_merge_engine(ctx, "Update")
     target = TargetRows.at_newest(ctx)
-    expr, new = condition(where, ctx), resolve_assignments(values, ctx, target.schema, argument="set")
+    expr, new = condition_on_table(where, ctx), resolve_assignments(values, ctx, target.schema, argument="set")
     if keys := [name for name in new if name in ctx.schema.primary_keys]:
         raise SchemaMismatch(
             f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another",
@@ -316,14 +316,15 @@ def check_merge_engine(ctx: TableContext, what: str) -> None:
     `what`: the name of the statement, for the message.
     """
     engine = ctx.options.merge_engine
-    if ctx.kind == "key" and engine not in _ENGINES:
+    if ctx.kind == "key" and engine not in _DELETE_ENGINES:
         instead = (
             "write rows with t.upsert(…), which it merges"
             if engine == "aggregation"
             else "its first row of a key stands"
         )
         raise InvalidOption(
-            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. "
+            f"merge engine {engine} can not support {what}, currently only {', '.join(_DELETE_ENGINES)} can support "
+            f"{what}. "
             f"{ctx.name} has that engine: {instead}",
             key="merge-engine",
             value=engine,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.dml.row_change import RowChangeResult
     from lakekit.metadata.table_context import TableContext
 
-_ACTION = internal("action")
+_ACTION_COLUMN = internal("action")
 
 
 def merge(
@@ -61,7 +61,7 @@ def merge(
     plan = plan_merge(ctx, source, clauses, on)
     target = TargetRows.at_newest(ctx)
     with RowChange.of(ctx, only_adds=ctx.kind == "append") as change:
-        fill(change, plan, target)
+        write_changes(change, plan, target)
         return change.commit()
 
 
@@ -79,7 +79,7 @@ def plan_merge(
     return plan
 
 
-def fill(change: RowChange, plan: MergePlan, target: TargetRows) -> None:
+def write_changes(change: RowChange, plan: MergePlan, target: TargetRows) -> None:
     """Write the result of a merge into the target rows to a change.
 
     Raises what `merge` raises for rows and values.
@@ -185,7 +185,7 @@ class _MergeRun:
         for action, rows in _split_batch_by_action(batch, actions):
             if action.action == "update":
                 self.change.write(apply_assignments(rows, list(action.columns), self.ctx))
-        acted = batch.filter(pl.col(_ACTION).is_not_null())
+        acted = batch.filter(pl.col(_ACTION_COLUMN).is_not_null())
         return BitMap(acted[ROW].to_numpy())
 
     # ---- both
@@ -198,7 +198,7 @@ class _MergeRun:
         """Return each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.target.schema, **self.plan.source.schema}
         return _with_action_number(
-            polars_pushdown.shield(rows, [self.plan.match], schema).join_where(
+            polars_pushdown.hide_from_pushdown(rows, [self.plan.match], schema).join_where(
                 self.plan.source.lazy(), self.plan.match
             ),
             self.plan.matched,
@@ -240,7 +240,7 @@ def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> p
     number = pl.lit(None, pl.Int32)
     for at, action in reversed(list(enumerate(actions))):
         number = pl.when(action.condition).then(pl.lit(at, pl.Int32)).otherwise(number)
-    return rows.with_columns(number.alias(_ACTION))
+    return rows.with_columns(number.alias(_ACTION_COLUMN))
 
 
 def _split_batch_by_action(
@@ -248,7 +248,7 @@ def _split_batch_by_action(
 ) -> Iterator[tuple[MergeAction, pl.DataFrame]]:
     """Yield the rows that each clause acts on."""
     for number, action in enumerate(actions):
-        rows = without_empty_chunks(batch.filter(pl.col(_ACTION) == number))
+        rows = without_empty_chunks(batch.filter(pl.col(_ACTION_COLUMN) == number))
         if rows.height:
             yield action, rows
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lakekit.draw.level_layout import Key, KeyAxis
 
 
-_GAP = "  "
-_READABLE = 24
+_COLUMN_GAP = "  "
+_MIN_CUT_WIDTH = 24
 """Values are cut to this many columns before a column is left out: a time of day still fits."""
 
 
@@ -70,7 +70,7 @@ def table_text(names: Sequence[str], rows: Sequence[Sequence[object]], *, width:
     wide = _fit_widths(wide, [display_width(head) for head in heads], width)
     count = len(wide)
     lines = [
-        _GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip()
+        _COLUMN_GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip()
         for line in [heads, *cells]
     ]
     lines = [truncate(line, width) for line in lines]
@@ -84,8 +84,8 @@ def table_text(names: Sequence[str], rows: Sequence[Sequence[object]], *, width:
 def _fit_widths(wide: list[int], heads: list[int], width: int) -> list[int]:
     """Return column widths that fit: the widest shrink first, to their heads, then the last are dropped."""
     wide = list(wide)
-    floors = [min(column_width, max(head, _READABLE)) for column_width, head in zip(wide, heads, strict=True)]
-    while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:
+    floors = [min(column_width, max(head, _MIN_CUT_WIDTH)) for column_width, head in zip(wide, heads, strict=True)]
+    while (over := sum(wide) + len(_COLUMN_GAP) * (len(wide) - 1) - width) > 0:
         spare = sorted(
             (at for at, column_width in enumerate(wide) if column_width > floors[at]),
             key=lambda at: wide[at],
@@ -138,9 +138,9 @@ class FileCard:
     deleted_row_count: int = 0
 
 
-_INK = "█▓▒░"
-_LANES = 16
-_ROUNDED = 1e-9
+_DEPTH_CHARACTERS = "█▓▒░"
+_MAX_LANES = 16
+_ROUNDING_ERROR = 1e-9
 """The rounding error of positions on the axis."""
 
 
@@ -169,12 +169,12 @@ def levels_text(
     for depth, (level, level_boxes) in enumerate(sorted(by_level.items())):
         spans = [_column_span(box, axis, wide) for box in level_boxes]
         lanes = [[span] for span in spans] if level == 0 and not is_append else [sorted(spans)]
-        ink = _INK[min(depth, len(_INK) - 1)]
-        for number, lane in enumerate(lanes[:_LANES]):
+        ink = _DEPTH_CHARACTERS[min(depth, len(_DEPTH_CHARACTERS) - 1)]
+        for number, lane in enumerate(lanes[:_MAX_LANES]):
             name, total = ("" if is_append else f"L{level}", totals[level]) if number == 0 else ("", "")
             lines.append(f" {name:<4} {_lane_text(lane, wide, ink)}  {total:>{right}}".rstrip())
-        if len(lanes) > _LANES:
-            lines.append(f"      … {format_count(len(lanes) - _LANES)} more")
+        if len(lanes) > _MAX_LANES:
+            lines.append(f"      … {format_count(len(lanes) - _MAX_LANES)} more")
     if axis.keys:
         first, last = (
             truncate(", ".join(format_cell(value) for value in key), wide // 2 - 4)
@@ -195,8 +195,8 @@ def _to_key(bound: Any) -> Key:
 def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
     """Return the first and last column of a file; one with unknown keys takes the whole width."""
     low, high = _to_key(box.low), _to_key(box.high)
-    start = int(axis.start(low) * wide + _ROUNDED) if low else 0
-    end = ceil(axis.end(high) * wide - _ROUNDED) - 1 if high else wide - 1
+    start = int(axis.start(low) * wide + _ROUNDING_ERROR) if low else 0
+    end = ceil(axis.end(high) * wide - _ROUNDING_ERROR) - 1 if high else wide - 1
     return min(start, wide - 1), min(max(start, end), wide - 1)
 
 

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from lakekit.codec.cursor import PADDING_LABEL, UNREAD_LABEL
 from lakekit.draw.humanize import escape_controls, format_cell, format_count, pad, plural, truncate
-from lakekit.draw.shapes import WIDTH as WIDE, Drawing, Rect, TextShape
+from lakekit.draw.shapes import DEFAULT_WIDTH as WIDE, Drawing, Rect, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +26,11 @@ BYTES_PER_LINE = 16
 """Bytes of a line."""
 DEFAULT_LINES = 48
 """Lines of a repr."""
-WIDTH = 160
+DEFAULT_WIDTH = 160
 MAX_HTML_BYTES = 60_000
 """A table for a page grows no longer than about this."""
 _HTML_LINES = 24
-COLORS = ("#3b82c4", "#d95f02", "#1b9e77", "#7570b3", "#b58900", "#c2407f", "#5c9a1b", "#a6761d")
+SPAN_COLORS = ("#3b82c4", "#d95f02", "#1b9e77", "#7570b3", "#b58900", "#c2407f", "#5c9a1b", "#a6761d")
 """Colours with a contrast of 3 to white and to black background, for lines under bytes, never for text."""
 QUIET_COLOR = "#8c8c8c"
 NAME_PREFIX = "name of "
@@ -48,7 +48,7 @@ def field_color(field: str) -> str:
     if kind in _QUIET_KINDS or field.startswith(NAME_PREFIX):
         return QUIET_COLOR
     kind = kind.partition(" ")[0].rstrip("0123456789[]")
-    return COLORS[crc32(kind.encode("utf-8", "replace")) % len(COLORS)]
+    return SPAN_COLORS[crc32(kind.encode("utf-8", "replace")) % len(SPAN_COLORS)]
 
 
 def format_value(value: object) -> str | None:
@@ -138,7 +138,7 @@ def hexdump_text(
     error_text: str = "",
     start: int = 0,
     lines: int = DEFAULT_LINES,
-    width: int = WIDTH,
+    width: int = DEFAULT_WIDTH,
 ) -> str:
     """Return the bytes in characters: lines of 16, with the fields that begin in each at its right.
 
@@ -197,7 +197,7 @@ def hexdump_html(
     return "".join(parts)
 
 
-_MONO = "font-family:ui-monospace,monospace;white-space:pre;text-align:left;padding:1px 8px"
+_MONOSPACE_STYLE = "font-family:ui-monospace,monospace;white-space:pre;text-align:left;padding:1px 8px"
 
 
 def _html_row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
@@ -205,7 +205,8 @@ def _html_row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> 
     if end - start > BYTES_PER_LINE:
         more = f"… {plural(end - start, 'more byte')} of {escape_controls(inside[0].field)}"
         return (
-            f"<tr><td style='{_MONO}'>{start:08x}</td><td style='text-align:left' colspan='2'>{escape(more)}</td></tr>"
+            f"<tr><td style='{_MONOSPACE_STYLE}'>{start:08x}</td><td style='text-align:left' "
+            f"colspan='2'>{escape(more)}</td></tr>"
         )
     spans, names, outer = [], [], ""
     for mark in inside:
@@ -221,12 +222,12 @@ def _html_row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> 
             )
             outer = mark.field
     return (
-        f"<tr><td style='{_MONO}'>{start:08x}</td><td style='{_MONO}'>{' '.join(spans)}</td><td "
+        f"<tr><td style='{_MONOSPACE_STYLE}'>{start:08x}</td><td style='{_MONOSPACE_STYLE}'>{' '.join(spans)}</td><td "
         f"style='text-align:left'>{' · '.join(names)}</td></tr>"
     )
 
 
-_HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
+_LINE_HEIGHT, _TOP_MARGIN, _CODES_X, _NAMES_X, _CODE_WIDTH = 20, 28, 76, 470, 24
 
 
 def hexdump_drawing(
@@ -237,28 +238,28 @@ def hexdump_drawing(
     The names of fields stand at the right.
     """
     shapes: list[Shape] = [TextShape(x=0, y=10, text=truncate(escape_controls(heading), 110), is_bold=True)]
-    y = _TOP
+    y = _TOP_MARGIN
     for at, after in line_ranges(data, spans, lines, start):
         shapes.append(TextShape(x=0, y=y, text=f"{at:08x}", color="muted"))
         inside = find_overlapping(spans, at, after)
         if after - at > BYTES_PER_LINE:
             shapes.append(
                 TextShape(
-                    x=_CODES,
+                    x=_CODES_X,
                     y=y,
                     text=truncate(f"… {plural(after - at, 'more byte')} of {escape_controls(inside[0].field)}", 100),
                 )
             )
-            y += _HEIGHT
+            y += _LINE_HEIGHT
             continue
         names, outer = [], ""
         for mark in inside:
             low, high = max(at, mark.offset) - at, min(after, mark.offset + mark.length) - at
             shapes.append(
                 Rect(
-                    x=_CODES + low * _STEP,
+                    x=_CODES_X + low * _CODE_WIDTH,
                     y=y + 7,
-                    width=(high - low) * _STEP - 5,
+                    width=(high - low) * _CODE_WIDTH - 5,
                     height=3,
                     color=field_color(mark.field),
                     hint=escape_controls(mark.field),
@@ -268,10 +269,11 @@ def hexdump_drawing(
                 names.append(format_span(mark, outer))
                 outer = mark.field
         shapes += [
-            TextShape(x=_CODES + number * _STEP, y=y, text=f"{byte:02x}") for number, byte in enumerate(data[at:after])
+            TextShape(x=_CODES_X + number * _CODE_WIDTH, y=y, text=f"{byte:02x}")
+            for number, byte in enumerate(data[at:after])
         ]
-        shapes.append(TextShape(x=_NAMES, y=y, text=truncate(" · ".join(names), 66)))
-        y += _HEIGHT
+        shapes.append(TextShape(x=_NAMES_X, y=y, text=truncate(" · ".join(names), 66)))
+        y += _LINE_HEIGHT
     return Drawing(width=WIDE, height=y, shapes=tuple(shapes), description=heading)
 
 

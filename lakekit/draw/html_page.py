@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from lakekit.draw.shapes import Drawing
 
-_CLEAR = "#00000000"
-_NARROW = 4.0
+_TRANSPARENT = "#00000000"
+_MIN_BOX_WIDTH = 4.0
 """The least width of a box in pixels, so that a finger can hit it."""
 
 
@@ -80,7 +80,7 @@ class HtmlPage:
 def add_click_targets(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
     """Return the drawing with transparent boxes over it that can be clicked; only they carry the hints."""
     plain = tuple(replace(shape, hint="", key="") if isinstance(shape, Rect) else shape for shape in drawing.shapes)
-    over = (replace(box, color=_CLEAR, width=max(box.width, _NARROW)) for box in boxes)
+    over = (replace(box, color=_TRANSPARENT, width=max(box.width, _MIN_BOX_WIDTH)) for box in boxes)
     return replace(drawing, shapes=(*plain, *over))
 
 
@@ -112,7 +112,7 @@ def render_page(content: HtmlPage) -> str:
     }
     payload = _script_json({"opening": content.opening, "details": details})
     policy = (
-        f"default-src 'none'; script-src {_content_hash(_SCRIPT)}; style-src-elem {_content_hash(_STYLE)}; "
+        f"default-src 'none'; script-src {_content_hash(_PAGE_SCRIPT)}; style-src-elem {_content_hash(_PAGE_STYLE)}; "
         f"style-src-attr "
         "'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
@@ -124,7 +124,7 @@ def render_page(content: HtmlPage) -> str:
                 '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" '
                 'content="light dark">'
             ),
-            f"<title>{_escape_html(content.name)}</title><style>{_STYLE}</style></head><body><main>",
+            f"<title>{_escape_html(content.name)}</title><style>{_PAGE_STYLE}</style></head><body><main>",
             cards.html_card(f"Table {content.name}", content.facts),
             f"<p>{_describe_coverage(content)}</p>",
             f'<div id="timeline">{to_svg(content.timeline)}</div>',
@@ -136,7 +136,7 @@ def render_page(content: HtmlPage) -> str:
             *map(snapshot_section, content.snapshots),
             (
                 '</main><script type="application/json" '
-                f'id="facts">{payload}</script><script>{_SCRIPT}</script></body></html>\n'
+                f'id="facts">{payload}</script><script>{_PAGE_SCRIPT}</script></body></html>\n'
             ),
         )
     )
@@ -171,7 +171,7 @@ def _content_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-_STYLE = """
+_PAGE_STYLE = """
 :root{color-scheme:light dark}
 body{margin:0;font:14px system-ui,sans-serif;background:Canvas;color:CanvasText}
 main{max-width:1100px;margin:0 auto;padding:16px}
@@ -191,7 +191,7 @@ summary{cursor:pointer;margin:10px 0 4px}
 [aria-pressed=true]{stroke:CanvasText;stroke-width:2.5;paint-order:stroke}
 """
 
-_SCRIPT = """
+_PAGE_SCRIPT = """
 "use strict";
 (() => {
   const facts = JSON.parse(document.getElementById("facts").textContent);

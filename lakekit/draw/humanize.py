@@ -10,7 +10,7 @@ WIDTH = 100
 """The width of an unknown terminal, in columns."""
 NAME_WIDTH = 40
 """The default width in terminal columns of a name in the heading of a picture."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_size(size_bytes: int) -> str:
@@ -18,9 +18,9 @@ def format_size(size_bytes: int) -> str:
     if size_bytes < 1024:
         return f"{size_bytes} B"
     value, unit = float(size_bytes), 0
-    while value >= 1023.95 and unit < len(_UNITS) - 1:
+    while value >= 1023.95 and unit < len(_BYTE_UNITS) - 1:
         value, unit = value / 1024, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}"
+    return f"{value:.1f} {_BYTE_UNITS[unit]}"
 
 
 def format_count(number: int) -> str:

@@ -32,7 +32,7 @@ from lakekit.draw.humanize import (
     truncate,
 )
 from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, build_axis, file_tooltip, key_range_text
-from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
+from lakekit.draw.shapes import DEFAULT_WIDTH, Drawing, Rect, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ MAX_STACK_HEIGHT = 900.0
 """The most pixels of level 0 before its lanes become flatter."""
 _MIN_PITCH = 3.0
 _MIN_BOX_WIDTH = 0.003
-_LINE = 16.0
+_LINE_HEIGHT = 16.0
 _GHOST_HEIGHT = 0.6
 """The height of the lane of removed files, relative to that of live ones."""
 _MAX_NAMES = 6
@@ -113,7 +113,7 @@ class _LevelsDrawing:
 
     def add_text(self, x: float, text: str, **look: Any) -> None:
         """Add text at the current height of the sheet."""
-        self.shapes.append(TextShape(x=x, y=self.top + _LINE / 2, text=text, **look))
+        self.shapes.append(TextShape(x=x, y=self.top + _LINE_HEIGHT / 2, text=text, **look))
 
 
 def build_picture(
@@ -140,16 +140,16 @@ def build_picture(
         is_append=is_append,
     )
     sheet.add_text(0.0, escape_controls(title), is_bold=True)
-    sheet.top += _LINE + 2
+    sheet.top += _LINE_HEIGHT + 2
     for line in filter(None, (*query.notes, *map(_change_legend, states), _merge_note(len(every), limit))):
         sheet.add_text(0.0, escape_controls(line))
-        sheet.top += _LINE
+        sheet.top += _LINE_HEIGHT
     begin = sheet.top
     rooms = _group_files(states, places, limit)
     for at, state in enumerate(states):
         if len(states) > 1:
             sheet.add_text(0.0, f"snapshot {state.snapshot_id}", color="muted")
-            sheet.top += _LINE
+            sheet.top += _LINE_HEIGHT
         _draw_state(sheet, state, rooms[at], f"{at}/" if at else "")
         sheet.top += LANE_GAP * 2
     if every:
@@ -281,7 +281,7 @@ def _draw_state(
     """Draw the levels of one state, from the top."""
     if not room:
         drawing.add_text(LEFT_SHARE, "no files")
-        drawing.top += _LINE
+        drawing.top += _LINE_HEIGHT
     totals = {level: _totals_text(level_files) for level, level_files in _group_by_level(state.files)}
     for level in sorted({level for level, _ in room}):
         top = drawing.top
@@ -380,17 +380,17 @@ def _draw_axis(drawing: _LevelsDrawing, begin: float, key_names: Sequence[str]) 
     if drawing.axis.keys:
         ends = [", ".join(format_cell(part) for part in key) for key in (drawing.axis.keys[0], drawing.axis.keys[-1])]
         middle = "rows in the order of writing" if drawing.is_append else drawing.axis.scale_text(key_names)
-        letters = max(8, (int(span * WIDTH / 7) - display_width(middle)) // 2 - 2)
+        letters = max(8, (int(span * DEFAULT_WIDTH / 7) - display_width(middle)) // 2 - 2)
         drawing.add_text(LEFT_SHARE, truncate(ends[0], letters))
         drawing.add_text(LEFT_SHARE + span / 2, middle, anchor="middle", color="muted")
         drawing.add_text(LEFT_SHARE + span, truncate(ends[1], letters), anchor="end")
-        drawing.top += _LINE
+        drawing.top += _LINE_HEIGHT
 
 
 # ---- drawing, HTML and text ------------------------------------------------------------------------------------------
 
 
-def to_drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
+def to_drawing(view: LevelPicture, *, width: float = DEFAULT_WIDTH) -> Drawing:
     """Return the picture as shapes."""
     shapes: list[Shape] = []
     for box in view.boxes:

@@ -26,7 +26,7 @@ from lakekit.draw.humanize import (
     truncate,
     truncate_heading,
 )
-from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
+from lakekit.draw.shapes import DEFAULT_WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,11 +39,11 @@ MORE_PREFIX = "more of "
 """The prefix of the key of a row that stands for omitted ones."""
 ROW_HEIGHT = 18.0
 """The height of a row, in pixels."""
-_BAR, _NAME, _COUNT, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
+_BAR_X, _NAME_X, _COUNT_X, _PARTITION_X, _SIZE_X, _STATE_X = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
 """The positions of the columns: fractions of the width."""
-_LETTER = 0.0088
+_LETTER_WIDTH = 0.0088
 """The fraction of the width that a letter takes in a narrow page."""
-_UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UUID_IN_NAME = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class EntryFact:
 
 def shorten_name(name: str) -> str:
     """Return a file's name with its long number cut: `manifest-34cab9d6…-0`."""
-    return _UUID.sub(r"\1…", escape_controls(name))
+    return _UUID_IN_NAME.sub(r"\1…", escape_controls(name))
 
 
 def tree_title(tree: ManifestTree) -> str:
@@ -301,28 +301,30 @@ def _shown_rows(names: Sequence[str], which: str, limits: Mapping[str, int] | No
 
 
 def _head_row(which: str, name: str, note: str) -> TreeRow:
-    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_WHERE, note)), top=0)
+    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_PARTITION_X, note)), top=0)
 
 
 def _more_row(which: str, note: str) -> TreeRow:
-    return TreeRow(key=MORE_PREFIX + which, depth=1, cells=((_NAME, note),), top=0, hint=f"{note}: choose to see more")
+    return TreeRow(
+        key=MORE_PREFIX + which, depth=1, cells=((_NAME_X, note),), top=0, hint=f"{note}: choose to see more"
+    )
 
 
 def _manifest_row(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
     total = fact.added_count + fact.removed_count
     bar = (total / longest) ** 0.5 if longest else 0.0
     cells = (
-        (_NAME, truncate(shorten_name(fact.name), 25)),
-        (_COUNT, truncate(format_entry_counts(fact), 15)),
-        (_WHERE, truncate(format_coverage(fact), 38)),
+        (_NAME_X, truncate(shorten_name(fact.name), 25)),
+        (_COUNT_X, truncate(format_entry_counts(fact), 15)),
+        (_PARTITION_X, truncate(format_coverage(fact), 38)),
     )
     return TreeRow(
         key=fact.name,
         depth=1,
         cells=(
             *cells,
-            (-_SIZE, format_size(fact.size_bytes)),
-            (_STATE, truncate(scan_outcome(tree, listed, fact), 21)),
+            (-_SIZE_X, format_size(fact.size_bytes)),
+            (_STATE_X, truncate(scan_outcome(tree, listed, fact), 21)),
         ),
         top=0,
         added_fraction=bar * fact.added_count / total if total else 0.0,
@@ -335,15 +337,16 @@ def _manifest_row(tree: ManifestTree, listed: ListFact, fact: ManifestFact, long
 def _index_row(fact: IndexFact) -> TreeRow:
     """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
     content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
-    start = max(_WHERE, _COUNT + (display_width(content) + 2) * _LETTER)
+    start = max(_PARTITION_X, _COUNT_X + (display_width(content) + 2) * _LETTER_WIDTH)
     where = truncate(
-        ", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER)
+        ", ".join(filter(None, (bucket, escape_controls(fact.partition)))),
+        int((_SIZE_X - 0.065 - start) / _LETTER_WIDTH),
     )
     cells = (
-        (_NAME, truncate(shorten_name(fact.name), 25)),
-        (_COUNT, content),
+        (_NAME_X, truncate(shorten_name(fact.name), 25)),
+        (_COUNT_X, content),
         (start, where),
-        (-_SIZE, format_size(fact.size_bytes)),
+        (-_SIZE_X, format_size(fact.size_bytes)),
     )
     hint_text = " · ".join(
         (escape_controls(fact.name), describe_index(fact), _index_location(fact), format_size(fact.size_bytes))
@@ -374,15 +377,15 @@ def tree_shapes(layout: TreeLayout) -> tuple[Shape, ...]:
                     to_y=middle,
                 )
             )
-            drawn.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
-        room = _NAME - _BAR - 0.012
+            drawn.append(Stroke(x=stem, y=middle, to_x=_BAR_X - 0.004, to_y=middle))
+        room = _NAME_X - _BAR_X - 0.012
         for start, length, color in (
             (0.0, row.added_fraction, "added"),
             (row.added_fraction, row.removed_fraction, "removed"),
         ):
             if length > 0:
                 bar = Rect(
-                    x=_BAR + start * room,
+                    x=_BAR_X + start * room,
                     y=middle - 5,
                     width=max(0.003, length * room),
                     height=10,
@@ -392,7 +395,9 @@ def tree_shapes(layout: TreeLayout) -> tuple[Shape, ...]:
                 drawn.append(replace(bar, key=row.key, hint=row.hint))
         if row.is_index:
             drawn.append(
-                Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", symbol="diamond", key=row.key, hint=row.hint)
+                Marker(
+                    x=_BAR_X + 0.006, y=middle, size=9, color="deleted", symbol="diamond", key=row.key, hint=row.hint
+                )
             )
         for x, cell_text in row.cells:
             if cell_text:
@@ -410,7 +415,7 @@ def tree_shapes(layout: TreeLayout) -> tuple[Shape, ...]:
 
 
 def tree_drawing(
-    tree: ManifestTree, layout: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH
+    tree: ManifestTree, layout: TreeLayout, *, selected: str = "", note: str = "", width: float = DEFAULT_WIDTH
 ) -> Drawing:
     """Return the picture: title, what the filter does, the tree with a frame around the selected row."""
     heading = [tree_title(tree), *filter(None, (describe_filter(tree), note))]
@@ -432,9 +437,9 @@ def tree_drawing(
     frames = [row for row in layout.rows if row.key and row.key == selected]
     body += [
         Rect(
-            x=_BAR * width - 4,
+            x=_BAR_X * width - 4,
             y=top + row.top,
-            width=(1 - _BAR) * width + 2,
+            width=(1 - _BAR_X) * width + 2,
             height=ROW_HEIGHT,
             color="text",
             is_outline=True,

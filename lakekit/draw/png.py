@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PNG_SCALE = 2
 """Pixels of the PNG for one of the drawing: sharp on fine screens."""
 _FAINT_OPACITY = 0.35
-_FONTS = (
+_FONT_FILES = (
     "",
     "DejaVuSans.ttf",
     "NotoSans-Regular.ttf",
@@ -37,7 +37,7 @@ letters.
 _PROBE_SIZE, _NO_LETTER = 16, "\uffff"
 _FONT_SCALE = 0.9
 """The scale of those fonts, which are wider than Pillow's."""
-_ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
+_PILLOW_ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
 def to_png(drawing: Drawing, *, scale: int = PNG_SCALE) -> bytes:
@@ -93,7 +93,7 @@ def _draw_text(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None
             letters,
             hex_color(shape.color),
             font,
-            anchor=_ANCHORS[shape.anchor],
+            anchor=_PILLOW_ANCHORS[shape.anchor],
         )
 
 
@@ -109,9 +109,9 @@ def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | Im
     A letter that no font has becomes its code, instead of the same box for all such letters.
     """
     odd = {letter for letter in text if not letter.isascii()}
-    at = next((at for at in range(len(_FONTS)) if all(_has_glyph(letter, at) for letter in odd)), None)
+    at = next((at for at in range(len(_FONT_FILES)) if all(_has_glyph(letter, at) for letter in odd)), None)
     if at is None:
-        at = min(range(len(_FONTS)), key=lambda at: sum(not _has_glyph(letter, at) for letter in odd))
+        at = min(range(len(_FONT_FILES)), key=lambda at: sum(not _has_glyph(letter, at) for letter in odd))
     return "".join(
         f"\\u{ord(letter):04x}" if letter in odd and not _has_glyph(letter, at) else letter for letter in text
     ), _load_font(at, size)
@@ -128,6 +128,10 @@ def _has_glyph(letter: str, at: int) -> bool:
 def _load_font(at: int, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont | None:
     """Return the font of that name; None where this machine has none."""
     try:
-        return ImageFont.truetype(_FONTS[at], round(size * _FONT_SCALE)) if _FONTS[at] else ImageFont.load_default(size)
+        return (
+            ImageFont.truetype(_FONT_FILES[at], round(size * _FONT_SCALE))
+            if _FONT_FILES[at]
+            else ImageFont.load_default(size)
+        )
     except OSError:
         return None

@@ -19,7 +19,7 @@ from html import escape
 
 from lakekit.draw.humanize import escape_controls
 
-WIDTH = 880
+DEFAULT_WIDTH = 880
 """The default width of pictures in CSS pixels: the width of a notebook's output on a laptop."""
 
 
@@ -140,7 +140,7 @@ def _move_down(shape: Shape, down: float) -> Shape:
 LEVEL_COLORS = ("#d95f02", "#7570b3", "#1b9e77", "#b58900", "#5c9a1b", "#a6761d", "#6b7f8c")
 """The colours of level 0, 1, … and all deeper ones."""
 
-INK = {
+COLOR_OF_NAME = {
     "text": "#333333",
     "muted": "#595959",
     "axis": "#8c8c8c",
@@ -157,7 +157,7 @@ INK = {
 BACKGROUND = "#ffffff"
 """The background of a PNG."""
 
-_PAGE = {
+_CSS_COLOR_OF_NAME = {
     "text": "var(--jp-ui-font-color1,CanvasText)",
     "muted": "var(--jp-ui-font-color1,CanvasText)",
     "axis": "var(--jp-border-color1,GrayText)",
@@ -170,13 +170,13 @@ def level_color(number: int) -> str:
 
 
 def hex_color(name: str) -> str:
-    """Return the colour of a name in `INK` as `#rrggbb`; a name that is such a colour is returned as it is."""
-    return name if name.startswith("#") else INK[name]
+    """Return the colour of a name in `COLOR_OF_NAME` as `#rrggbb`; a name that is `#rrggbb` is returned as it is."""
+    return name if name.startswith("#") else COLOR_OF_NAME[name]
 
 
 def css_color(name: str) -> str:
     """Return the colour of a name as CSS; the colours of text and axes follow the theme of the page."""
-    return _PAGE.get(name) or hex_color(name)
+    return _CSS_COLOR_OF_NAME.get(name) or hex_color(name)
 
 
 # ---- svg ------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import cards
 from lakekit.draw.humanize import escape_controls, format_count, plural, truncate, truncate_heading
-from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
+from lakekit.draw.shapes import DEFAULT_WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 MAX_MARKS = 1500
 """The most marks that are drawn."""
 MARKER_SIGNS = {"APPEND": "circle", "COMPACT": "diamond", "OVERWRITE": "square", "ANALYZE": "triangle"}
-_PER_LINE, _LANES = 60, 8
-_PITCH = 1 / 12
+_PER_LINE, _MAX_LANES = 60, 8
+_MAX_MARK_DISTANCE = 1 / 12
 """The largest distance of evenly placed marks: a fraction of the width."""
-_SIZE, _STEPS, _LABEL, _LETTER = 12.0, 22.0, 14.0, 6.6
+_MARKER_SIZE, _STEPS_HEIGHT, _LABEL_HEIGHT, _LETTER_WIDTH = 12.0, 22.0, 14.0, 6.6
 _TIE_TOLERANCE = 1e-6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -241,18 +241,18 @@ def _lay_out_evenly(many: int) -> TimelineLayout:
     members = [tuple(range(start, min(start + each, many))) for start in range(0, many, each)]
     lines = max(1, -(-len(members) // _PER_LINE))
     per_line = max(1, -(-len(members) // lines))
-    pitch = min(1 / per_line, _PITCH)
-    tall = _LABEL + _SIZE + _LABEL + _STEPS + 8
+    pitch = min(1 / per_line, _MAX_MARK_DISTANCE)
+    tall = _LABEL_HEIGHT + _MARKER_SIZE + _LABEL_HEIGHT + _STEPS_HEIGHT + 8
     groups = tuple(
         MarkGroup(
             members=indices,
             x=(at % per_line + 0.5) * pitch,
-            y=at // per_line * tall + _LABEL + _SIZE / 2,
+            y=at // per_line * tall + _LABEL_HEIGHT + _MARKER_SIZE / 2,
             line=at // per_line,
         )
         for at, indices in enumerate(members)
     )
-    places = tuple((line * tall + _LABEL + _SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
+    places = tuple((line * tall + _LABEL_HEIGHT + _MARKER_SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
     return TimelineLayout(
         groups=groups,
         lines=places,
@@ -264,9 +264,9 @@ def _lay_out_evenly(many: int) -> TimelineLayout:
 def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     order = sorted(range(len(marks)), key=lambda at: (marks[at].time_ms, marks[at].id))
     low, high = marks[order[0]].time_ms, marks[order[-1]].time_ms
-    half, margin = (_SIZE / 2 + 1) / WIDTH, (_SIZE + 2) / WIDTH
+    half, margin = (_MARKER_SIZE / 2 + 1) / DEFAULT_WIDTH, (_MARKER_SIZE + 2) / DEFAULT_WIDTH
     scale = (1 - 2 * margin) / ((high - low) or 1)
-    free = [-1.0] * _LANES
+    free = [-1.0] * _MAX_LANES
     members_at: list[tuple[list[int], float, int]] = []
     for at in order:
         x = margin + (marks[at].time_ms - low) * scale
@@ -277,14 +277,15 @@ def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
             free[lane] = x + half
             members_at.append(([at], x, lane))
     lanes = max(lane for *_, lane in members_at) + 1
-    floor = _LABEL + lanes * (_SIZE + 2)
+    floor = _LABEL_HEIGHT + lanes * (_MARKER_SIZE + 2)
     groups = tuple(
-        MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in members_at
+        MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_MARKER_SIZE + 2))
+        for members, x, lane in members_at
     )
-    height = floor + _LABEL + _STEPS + 8
+    height = floor + _LABEL_HEIGHT + _STEPS_HEIGHT + 8
     note = _grouping_note(len(marks), len(groups), "those of the same moment stand together")
     return TimelineLayout(
-        groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, note=note, by_time=True
+        groups=groups, lines=((floor - (_MARKER_SIZE + 2) / 2, height - 8),), height=height, note=note, by_time=True
     )
 
 
@@ -343,7 +344,7 @@ def marker_shapes(history: History, layout: TimelineLayout) -> tuple[Marker, ...
         Marker(
             x=group.x,
             y=group.y,
-            size=_SIZE,
+            size=_MARKER_SIZE,
             color=kind,
             symbol=MARKER_SIGNS[kind],
             is_faint=all(history.marks[at].retained_by for at in group.members),
@@ -354,7 +355,9 @@ def marker_shapes(history: History, layout: TimelineLayout) -> tuple[Marker, ...
     )
 
 
-def timeline_drawing(history: History, layout: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
+def timeline_drawing(
+    history: History, layout: TimelineLayout, *, selected: int = 0, width: float = DEFAULT_WIDTH
+) -> Drawing:
     """Return the picture: title and legend, the marks, the selected one in a frame."""
     heading = [timeline_title(history), *history_notes(history), *filter(None, (layout.note,))]
     head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), is_bold=True)]
@@ -371,7 +374,7 @@ def timeline_drawing(history: History, layout: TimelineLayout, *, selected: int 
         ]
         index = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
         if index is not None and (group := layout.group_at(index)) is not None:
-            side = _SIZE + 8
+            side = _MARKER_SIZE + 8
             left = min(max(0.0, group.x * width - side / 2), width - side)
             body.append(
                 Rect(
@@ -393,7 +396,7 @@ def timeline_drawing(history: History, layout: TimelineLayout, *, selected: int 
     )
 
 
-def legend_shapes(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
+def legend_shapes(history: History, *, y: float, width: float = DEFAULT_WIDTH) -> list[Shape]:
     """Return the signs that occur, with how many snapshots have each; x in pixels of `width`."""
     shapes: list[Shape] = []
     x = 6.0
@@ -402,10 +405,10 @@ def legend_shapes(history: History, *, y: float, width: float = WIDTH) -> list[S
         if many:
             text = f"{kind} {format_count(many)}"
             shapes += [
-                Marker(x=x, y=y, size=_SIZE - 2, color=kind, symbol=sign),
+                Marker(x=x, y=y, size=_MARKER_SIZE - 2, color=kind, symbol=sign),
                 TextShape(x=x + 10, y=y, text=text, color="muted"),
             ]
-            x += 10 + _LETTER * (len(text) + 3)
+            x += 10 + _LETTER_WIDTH * (len(text) + 3)
     rows = [mark.row_count for mark in history.marks if mark.row_count is not None]
     if rows:
         shapes.append(
@@ -414,7 +417,7 @@ def legend_shapes(history: History, *, y: float, width: float = WIDTH) -> list[S
     return shapes
 
 
-def scale_to_shares(shapes: Iterable[Shape], width: float = WIDTH) -> list[Shape]:
+def scale_to_shares(shapes: Iterable[Shape], width: float = DEFAULT_WIDTH) -> list[Shape]:
     """Return shapes whose x are pixels of `width`, with fractions of it instead."""
     return [_transform_shape(shape, 1 / width, 0) for shape in shapes]
 
@@ -441,14 +444,14 @@ def _row_count_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
     shapes: list[Rect] = []
     for line, (_, floor) in enumerate(layout.lines):
         groups = [group for group in layout.groups if group.line == line]
-        widest = _PITCH if layout.by_time else layout.groups[0].x * 2
+        widest = _MAX_MARK_DISTANCE if layout.by_time else layout.groups[0].x * 2
         for at, group in enumerate(groups):
             rows = history.marks[group.members[-1]].row_count
             end = groups[at + 1].x if at + 1 < len(groups) else min(1.0, group.x + widest / 2)
             start, end = (group.x, end) if layout.by_time else (max(0.0, group.x - widest / 2), group.x + widest / 2)
             if rows is None or rows <= 0 or end <= start:
                 continue
-            tall = max(1.0, float(round(_STEPS * rows / most)))
+            tall = max(1.0, float(round(_STEPS_HEIGHT * rows / most)))
             last = shapes[-1] if shapes else None
             if (
                 last is not None
@@ -476,28 +479,28 @@ def _label_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
         line, last = group.line, members[-1]
         y, _ = layout.lines[line]
         number = str(last.id)
-        half = len(number) * _LETTER / 2 / WIDTH
+        half = len(number) * _LETTER_WIDTH / 2 / DEFAULT_WIDTH
         if group.x - half >= below[line]:
-            shapes.append(TextShape(x=group.x, y=y + _SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
-            below[line] = group.x + half + 6 / WIDTH
+            shapes.append(TextShape(x=group.x, y=y + _MARKER_SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
+            below[line] = group.x + half + 6 / DEFAULT_WIDTH
         labels = [escape_controls(name) for mark in members for name in mark.tags]
         labels += [f"schema {mark.schema_id}" for mark in members if mark.id in changed]
         if labels:
-            text, start = truncate(", ".join(labels), 24), max(0.0, group.x - 4 / WIDTH)
+            text, start = truncate(", ".join(labels), 24), max(0.0, group.x - 4 / DEFAULT_WIDTH)
             color = "probe" if any(mark.tags for mark in members) else "axis"
             shapes.append(
                 Stroke(
                     x=group.x,
-                    y=group.y - _SIZE / 2 - 4,
+                    y=group.y - _MARKER_SIZE / 2 - 4,
                     to_x=group.x,
-                    to_y=group.y - _SIZE / 2,
+                    to_y=group.y - _MARKER_SIZE / 2,
                     color=color,
                     thickness=2,
                 )
             )
-            if start >= above[line] and start + len(text) * _LETTER / WIDTH <= 1:
-                shapes.append(TextShape(x=start, y=tops[line] - _SIZE / 2 - 9, text=text, color="text"))
-                above[line] = start + (len(text) + 2) * _LETTER / WIDTH
+            if start >= above[line] and start + len(text) * _LETTER_WIDTH / DEFAULT_WIDTH <= 1:
+                shapes.append(TextShape(x=start, y=tops[line] - _MARKER_SIZE / 2 - 9, text=text, color="text"))
+                above[line] = start + (len(text) + 2) * _LETTER_WIDTH / DEFAULT_WIDTH
     return shapes
 
 
@@ -505,8 +508,8 @@ def _label_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
 
 _SOLID_SIGNS = {"APPEND": "●", "COMPACT": "◆", "OVERWRITE": "■", "ANALYZE": "▲"}
 _HOLLOW_SIGNS = {"APPEND": "○", "COMPACT": "◇", "OVERWRITE": "□", "ANALYZE": "△"}
-_BARS = "▁▂▃▄▅▆▇█"
-_LINES = 4
+_BAR_CHARACTERS = "▁▂▃▄▅▆▇█"
+_MAX_TEXT_LINES = 4
 
 
 def timeline_text(history: History, *, width: int = 100, selected: int = 0) -> str:
@@ -517,7 +520,9 @@ def timeline_text(history: History, *, width: int = 100, selected: int = 0) -> s
     ]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if history.marks:
-        lines.append("  ".join([*kinds, *([f"{_BARS[-1]} {format_count(most)} stored rows"] if most else [])]))
+        lines.append(
+            "  ".join([*kinds, *([f"{_BAR_CHARACTERS[-1]} {format_count(most)} stored rows"] if most else [])])
+        )
         lines += _draw_lines(history.marks, most, width, selected)
     return "\n".join(truncate(line, width) for line in [*lines, *history_notes(history)])
 
@@ -525,7 +530,7 @@ def timeline_text(history: History, *, width: int = 100, selected: int = 0) -> s
 def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
     cell = max(len(str(mark.id)) for mark in marks) + 3
     per_line = max(1, (width - 1) // cell)
-    visible = marks[-per_line * _LINES :]
+    visible = marks[-per_line * _MAX_TEXT_LINES :]
     lines = [f"… {format_count(len(marks) - len(visible))} older"] if len(visible) < len(marks) else []
     for start in range(0, len(visible), per_line):
         line_marks = visible[start : start + per_line]
@@ -545,4 +550,8 @@ def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: 
 
 
 def _bar_character(rows: int | None, most: int) -> str:
-    return " " if rows is None or rows <= 0 else _BARS[min(len(_BARS) - 1, rows * len(_BARS) // (most + 1))]
+    return (
+        " "
+        if rows is None or rows <= 0
+        else _BAR_CHARACTERS[min(len(_BAR_CHARACTERS) - 1, rows * len(_BAR_CHARACTERS) // (most + 1))]
+    )

@@ -216,8 +216,8 @@ STORED_WIDTHS = {
     **dict.fromkeys(("BIGINT", "DOUBLE", "DECIMAL", "TIMESTAMP", "TIMESTAMP_LTZ"), 8),
 }
 """The number of bytes of a stored key by type root; texts and bytes have no fixed width."""
-_SIZE = re.compile(r"(\d{1,18}) *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gibibytes|t|tb|tebibytes)")
-_SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_MEMORY_SIZE = re.compile(r"(\d{1,18}) *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gibibytes|t|tb|tebibytes)")
+_SHIFT_OF_UNIT = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def _key_query(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | N
     return None
 
 
-_RANGES = ("<", "<=", ">", ">=")
+_RANGE_OPERATORS = ("<", "<=", ">", ">=")
 
 
 def group_ranges_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
@@ -413,7 +413,7 @@ def group_ranges_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tup
     """
     grouped: dict[object, Predicate | tuple[Leaf, ...]] = {}
     for at, part in enumerate(parts):
-        if isinstance(part, Leaf) and part.op in _RANGES:
+        if isinstance(part, Leaf) and part.op in _RANGE_OPERATORS:
             before = grouped.get(part.column, ())
             assert isinstance(before, tuple)
             grouped[part.column] = (*before, part)
@@ -506,11 +506,11 @@ def parse_size_option(options: Mapping[str, str], key: str, default: int, name: 
     text = options.get(key)
     if text is None:
         return default
-    match = _SIZE.fullmatch(text.strip().lower())
+    match = _MEMORY_SIZE.fullmatch(text.strip().lower())
     if match is None:
         msg = f"{name} takes {key} as a size such as 16kb, found {text!r}"
         raise InvalidOption(msg, key=f"file-index.{name}.{key}", value=text)
-    return int(match[1]) << _SHIFTS[match[2][:1]]
+    return int(match[1]) << _SHIFT_OF_UNIT[match[2][:1]]
 
 
 def to_probe_result(rows: BitMap, row_count: int) -> bool | BitMap:

@@ -207,7 +207,7 @@ def _probe_index(
 
 _EXACT_INDEXES = ("bsi", "bitmap", "range-bitmap")
 """Indexes that know rows, the cheapest first."""
-_WIDTHS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True)) | {"DATE": 32}
+_INTEGER_BITS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True)) | {"DATE": 32}
 _DAY_MS = 86_400_000
 
 
@@ -320,7 +320,7 @@ def _fits_type(value: int, t: DataType) -> bool:
         return 0 <= value < _DAY_MS
     if t.root == "DECIMAL":
         return abs(value) < 10 ** (10 if t.precision is None else t.precision)
-    half = 1 << (_WIDTHS.get(t.root, 64) - 1)
+    half = 1 << (_INTEGER_BITS.get(t.root, 64) - 1)
     return -half <= value < half
 
 

@@ -381,7 +381,7 @@ def _find_key(
     return candidate.code + 1 + chunk_number, chunk_number < candidate.key_count and read(chunk_number) == key
 
 
-_NUMBERS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))}
+_INTEGER_STRUCTS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))}
 
 
 def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: int) -> Callable[[int], Key] | None:
@@ -389,7 +389,7 @@ def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: 
     width = STORED_WIDTHS.get(t.root)
     if width is None or begin + width * count > len(payload):
         return None
-    unpack = _NUMBERS[width].unpack_from
+    unpack = _INTEGER_STRUCTS[width].unpack_from
     if _is_float_type(t):
         return lambda number: container.order_one_float(unpack(payload, begin + width * number)[0], width)
     return lambda number: unpack(payload, begin + width * number)[0]

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 open_writer, check_types = avro_writer.open_writer, avro_writer.check_types
 BATCH_BYTES = 8 << 20
-_SYNC = bytes(16)
-_ROOT = "row"
+_SYNC_MARKER = bytes(16)
+_ROOT_FIELD = "row"
 
 
 def scan(
@@ -84,7 +84,7 @@ def _open_file(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: 
             frame = (
                 pl.read_avro(wrapped, columns=inside)
                 if record is schema
-                else pl.read_avro(wrapped)[_ROOT].struct.unnest()
+                else pl.read_avro(wrapped)[_ROOT_FIELD].struct.unnest()
             )
             if frame.height != height:
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
@@ -115,12 +115,12 @@ def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[in
     for part in (None, b"avro.codec", b"null", b"avro.schema", schema):
         container.append_long(out, 2 if part is None else len(part))
         out += part or b""
-    out += b"\0" + _SYNC
+    out += b"\0" + _SYNC_MARKER
     for body, count in zip(bodies, counts, strict=True):
         container.append_long(out, count)
         container.append_long(out, len(body))
         out += body
-        out += _SYNC
+        out += _SYNC_MARKER
     return bytes(out)
 
 
@@ -128,7 +128,7 @@ def _schema_for_polars(schema: AvroNode, record: AvroNode) -> bytes:
     """Return the schema text that Polars gets for the same bytes."""
     if record is not schema:
         return json.dumps(
-            {"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _type_for_polars(schema)}]}
+            {"type": "record", "name": "file", "fields": [{"name": _ROOT_FIELD, "type": _type_for_polars(schema)}]}
         ).encode()
     return json.dumps(_type_for_polars(schema)).encode()
 
@@ -155,7 +155,7 @@ def _type_for_polars(node: AvroNode) -> Any:
 
 # ---- what the plain values mean --------------------------------------------------------------------------------------
 
-_KINDS = {
+_AVRO_TYPES_OF_ROOT = {
     "BOOLEAN": ("boolean",), "TINYINT": ("int",), "SMALLINT": ("int",), "INT": ("int",), "BIGINT": ("long", "int"),
     "FLOAT": ("float",), "DOUBLE": ("double", "float"), "CHAR": ("string",), "VARCHAR": ("string",),
     "BINARY": ("bytes",), "VARBINARY": ("bytes",), "BLOB": ("bytes",), "DECIMAL": ("bytes",), "DATE": ("int",),
@@ -177,7 +177,7 @@ def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str |
 def _check_column(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
     """Check that a column's type fits (else `Corrupt`); return which timestamp types are microseconds."""
     node = node.non_null_type
-    if node.kind not in _KINDS[t.root]:
+    if node.kind not in _AVRO_TYPES_OF_ROOT[t.root]:
         raise Corrupt(f"{path}: column {where} is {t}, the file holds Avro {node.kind}", path=path, field=where)
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return {t: node.logical_type.endswith("-micros") if node.logical_type else (t.precision or 0) > 3}
@@ -196,7 +196,7 @@ def _child_types(t: DataType, node: AvroNode, where: str, path: str) -> Iterator
         sides = (
             (entry.find_field("key"), entry.find_field("value"))
             if node.kind == "array"
-            else (_STRING, node.children[0])
+            else (_STRING_NODE, node.children[0])
         )
         if None in sides or key is None or value is None:
             raise Corrupt(
@@ -214,7 +214,7 @@ def _child_types(t: DataType, node: AvroNode, where: str, path: str) -> Iterator
             yield f.type, inner, f"{where}.{f.name}"
 
 
-_STRING = avro_schema.parse_schema(b'"string"')
+_STRING_NODE = avro_schema.parse_schema(b'"string"')
 _PER_DAY_MS = 86_400_000
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 _CELL_TYPE = pa.large_binary()
-_INTEGERS = {
+_INTEGER_DTYPES = {
     "TINYINT": "<i1",
     "SMALLINT": "<i2",
     "INT": "<i4",
@@ -61,8 +61,8 @@ _INTEGERS = {
     "TIMESTAMP": "<i8",
     "TIMESTAMP_LTZ": "<i8",
 }
-_FLOATS = {"FLOAT": 4, "DOUBLE": 8}
-_NOTHING = pa.scalar(b"", _CELL_TYPE)
+_FLOAT_WIDTHS = {"FLOAT": 4, "DOUBLE": 8}
+_EMPTY_CELL = pa.scalar(b"", _CELL_TYPE)
 _ARRAY_ORDER = np.arange(10)
 
 
@@ -80,8 +80,8 @@ def encode_rows(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Arra
 def _join_cells(cells: Sequence[pa.Array]) -> pa.Array:
     """Concatenate the cells of each row; a null cell adds no bytes."""
     if len(cells) == 1:
-        return cells[0] if not cells[0].null_count else cells[0].fill_null(_NOTHING)
-    return pc.binary_join_element_wise(*cells, _NOTHING, null_handling="replace", null_replacement=b"")
+        return cells[0] if not cells[0].null_count else cells[0].fill_null(_EMPTY_CELL)
+    return pc.binary_join_element_wise(*cells, _EMPTY_CELL, null_handling="replace", null_replacement=b"")
 
 
 def _nullable_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
@@ -104,10 +104,10 @@ def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
 
 def _value_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     """Return the cells of the non-null values; the cells of null values are arbitrary."""
-    if t.root in _INTEGERS:
-        return [varint_cells(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
-    if t.root in _FLOATS:
-        return [_fixed_cells(fixed_values(array, "u1", _FLOATS[t.root]), _FLOATS[t.root])]
+    if t.root in _INTEGER_DTYPES:
+        return [varint_cells(fixed_values(array, _INTEGER_DTYPES[t.root]).astype(np.int64))]
+    if t.root in _FLOAT_WIDTHS:
+        return [_fixed_cells(fixed_values(array, "u1", _FLOAT_WIDTHS[t.root]), _FLOAT_WIDTHS[t.root])]
     if t.root in STRINGS or t.root in BINARIES:
         text = array.cast(pa.large_binary() if t.root in BINARIES else pa.large_string()).cast(_CELL_TYPE)
         return _text_cells(text)
@@ -236,7 +236,7 @@ BLOCK_BYTES = 1 << 20
 ROWS_AT_ONCE = 65536
 """The most rows that are encoded in one piece."""
 _MAX_BLOCK_BYTES = 1 << 30
-_UNIT = "\uffff"
+_LAST_BMP_CHARACTER = "\uffff"
 """The last character that is one unit of UTF-16."""
 _ARROW_TARGET = ArrowTarget(format_name="avro", maps_as_lists=True, count_times=True)
 _PLAIN_TYPES = {
@@ -376,13 +376,15 @@ def name_problem(name: str) -> str | None:
         return f"Illegal initial character: {name}"
     return (
         None
-        if all(_is_letter(character) or (character.isdecimal() and character <= _UNIT) for character in name)
+        if all(
+            _is_letter(character) or (character.isdecimal() and character <= _LAST_BMP_CHARACTER) for character in name
+        )
         else f"Illegal character in: {name}"
     )
 
 
 def _is_letter(character: str) -> bool:
-    return character == "_" or (character.isalpha() and character <= _UNIT)
+    return character == "_" or (character.isalpha() and character <= _LAST_BMP_CHARACTER)
 
 
 def _field_schema(name: str, t: DataType, parent: str) -> dict[str, Any]:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DAY_MS = 86_400_000
-_I64 = 2**63
-_FLOATS = ("FLOAT", "DOUBLE")
+_INT64_BOUND = 2**63
+_FLOAT_ROOTS = ("FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def _polars_cast(column: pl.Expr, source_type: DataType, result_type: DataType) 
     """Return the cast by one of Polars' own; None without one."""
     if source_type.root in INTEGERS and result_type.root in INTEGERS:
         return column.cast(polars_type(result_type), wrap_numerical=True)
-    if source_type.root in (*INTEGERS, "BOOLEAN", *_FLOATS) and result_type.root in _FLOATS:
+    if source_type.root in (*INTEGERS, "BOOLEAN", *_FLOAT_ROOTS) and result_type.root in _FLOAT_ROOTS:
         return column.cast(polars_type(result_type), strict=False)
     if source_type.root in INTEGERS and result_type.root == "BOOLEAN":
         return column != 0
@@ -116,7 +116,7 @@ def _find_cast(
         return _to_decimal(source_type, result_type, target)
     if source_type.root == "DECIMAL":
         return _from_decimal(source_type, result_type)
-    if source_type.root in _FLOATS and result_type.root in INTEGERS:
+    if source_type.root in _FLOAT_ROOTS and result_type.root in INTEGERS:
         return partial(_saturate_floats, dtype=polars_type(result_type))
     return _time_cast(source_type, result_type, target)
 
@@ -199,7 +199,7 @@ def _to_decimal(
         return lambda column: text_casts.rescale_decimals(
             column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale
         )
-    if source_type.root in _FLOATS:
+    if source_type.root in _FLOAT_ROOTS:
         return lambda column: text_casts.parse_decimals(
             format_floats(column.cast(pl.Float64)), result_type=result_type, name=target.column
         )
@@ -208,7 +208,7 @@ def _to_decimal(
 
 def _from_decimal(source_type: DataType, result_type: DataType) -> Callable[[pl.Series], pl.Series] | None:
     # through text: the nearest float of the decimal, not of an integer divided by a power of ten
-    if result_type.root in _FLOATS:
+    if result_type.root in _FLOAT_ROOTS:
         return lambda column: column.cast(pl.String).cast(polars_type(result_type))
     if result_type.root in INTEGERS:
         return lambda column: (
@@ -355,13 +355,13 @@ _UTF8_CHARACTERS = (
     r"(?:e0[ab]|e[1-9a-cef][89ab]|ed[89]).[89ab].",
     r"(?:f0[9ab]|f[123][89ab]|f48).[89ab].[89ab].",
 )
-_UTF8 = f"^(?:{'|'.join(_UTF8_CHARACTERS)})*$"
+_UTF8_HEX_PATTERN = f"^(?:{'|'.join(_UTF8_CHARACTERS)})*$"
 """A pattern of the hexadecimal digits of valid UTF-8."""
 
 
 def decode_utf8(values: pl.Series) -> pl.Series:
     """Decode bytes as UTF-8; invalid ones become U+FFFD."""
-    is_text = values.bin.encode("hex").str.contains(_UTF8).fill_null(value=True)
+    is_text = values.bin.encode("hex").str.contains(_UTF8_HEX_PATTERN).fill_null(value=True)
     decoded = values.zip_with(is_text, pl.Series([b""])).cast(pl.String)
     if is_text.all():
         return decoded
@@ -420,6 +420,6 @@ def convert_time_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.
         text_casts.TICKS_PER_SECOND[dtype.time_unit],
     )
     if new_ticks > old_ticks:
-        ticks, limit = values.to_physical(), _I64 // (new_ticks // old_ticks)
+        ticks, limit = values.to_physical(), _INT64_BOUND // (new_ticks // old_ticks)
         text_casts.refuse_outside((ticks > limit - 1) | (ticks < -limit), dtype, column)
     return values.dt.cast_time_unit(dtype.time_unit)

@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 
 from lakekit import plugins
 from lakekit.errors import LimitExceeded, Unsupported, ValueOutOfRange
-from lakekit.options.features import refuse
+from lakekit.options.features import make_refusal
 from lakekit.options.option import EMPTY
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, DataType, Field, part, timestamp_unit
 from lakekit.types.arrow import to_arrow
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lakekit.format.thrift import Struct
 
 
-_COUNT = DataType(root="INT", nullable=False)
+_COUNT_TYPE = DataType(root="INT", nullable=False)
 BLOCK_BYTES = 128 << 20
 """Bytes of a block where no option says another number; of an ORC stripe it is half."""
 
@@ -121,7 +121,7 @@ def check_types(format_name: str, fields: Sequence[Field]) -> None:
 def _load_format(name: str) -> Any:
     format_names = plugins.names("format")
     if name.lower() not in format_names:
-        raise refuse(
+        raise make_refusal(
             f"file.format.{name.lower()}", "the option file.format", instead=f"Choose one of {', '.join(format_names)}"
         )
     return plugins.load("format", name.lower())
@@ -161,7 +161,7 @@ def refuse_null_key(column: str, format_name: str) -> ValueOutOfRange:
 
 def map_types(t: DataType) -> tuple[DataType, DataType]:
     """Return the key and value types of a MAP; of a MULTISET its elements and their counts."""
-    return (part(t.element), _COUNT) if t.root == "MULTISET" else (part(t.key), part(t.value))
+    return (part(t.element), _COUNT_TYPE) if t.root == "MULTISET" else (part(t.key), part(t.value))
 
 
 # ---- Arrow arrays -------------------------------------------------------
@@ -169,8 +169,8 @@ def map_types(t: DataType) -> tuple[DataType, DataType]:
 
 _INT64 = pa.int64()
 _INT32_MAX = 2**31 - 1
-_BYTES = DataType(root="VARBINARY", nullable=False)
-_VARIANT = DataType(root="ROW", fields=(Field("value", _BYTES), Field("metadata", _BYTES)))
+_BYTES_TYPE = DataType(root="VARBINARY", nullable=False)
+_VARIANT_TYPE = DataType(root="ROW", fields=(Field("value", _BYTES_TYPE), Field("metadata", _BYTES_TYPE)))
 FIRST_DAY_NS = -106_751 * 86_400 * 10**9
 """Midnight of the first day that nanoseconds hold completely, 1677-09-22."""
 
@@ -246,7 +246,7 @@ def _convert_array(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -
         case "ROW":
             return _convert_struct(array, t, name, form)
         case "VARIANT":
-            return _convert_struct(array, _VARIANT, name, form)
+            return _convert_struct(array, _VARIANT_TYPE, name, form)
         case "TIME":
             return pc.divide(array.cast(_INT64), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
         case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) == "ns":
@@ -378,10 +378,12 @@ TIME_TYPES = TIMESTAMPS | {"DATE", "TIME"}
 """Types whose bounds are kept as physical numbers."""
 FLOAT_TYPES = frozenset({"FLOAT", "DOUBLE"})
 _BOUNDLESS_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"}) | BINARIES
-_NUMBERS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}) | FLOAT_TYPES
-_FORMS = {number: struct.Struct(form) for number, form in ((0, "<?"), (1, "<i"), (2, "<q"), (4, "<f"), (5, "<d"))}
+_ORDERED_BY_VALUE = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}) | FLOAT_TYPES
+_BOUND_STRUCTS = {
+    number: struct.Struct(form) for number, form in ((0, "<?"), (1, "<i"), (2, "<q"), (4, "<f"), (5, "<d"))
+}
 """Formats of the bounds of physical types of fixed width."""
-_TEXT = 6
+_BYTE_ARRAY = 6
 _MAX_BOUND_BYTES = 64 - 3
 """Texts of at least so many bytes may have been cut to 64 bytes, between characters."""
 _EXACT_CONTEXT = Context(prec=40)
@@ -398,7 +400,9 @@ def has_exact_chunk_bounds(t: DataType) -> bool:
     """Return whether statistics of Parquet chunks hold bounds of a type as they are."""
     if t.root in TIMESTAMPS:
         return timestamp_unit(t.precision) != "ns"
-    return t.root in _NUMBERS or t.root in STRINGS or (t.root == "DECIMAL" and (t.precision or 10) <= _MAX_DIGITS)
+    return (
+        t.root in _ORDERED_BY_VALUE or t.root in STRINGS or (t.root == "DECIMAL" and (t.precision or 10) <= _MAX_DIGITS)
+    )
 
 
 def has_nan(column: pl.Series) -> bool:
@@ -474,9 +478,9 @@ class ColumnStats:
 
 def _decode_bounds(physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
     """Return the bounds of a chunk; None where a text was cut, or their form is unknown."""
-    if physical == _TEXT:
+    if physical == _BYTE_ARRAY:
         return (low.decode(), high.decode()) if max(len(low), len(high)) < _MAX_BOUND_BYTES else None
-    form = _FORMS.get(physical)
+    form = _BOUND_STRUCTS.get(physical)
     if form is None or not len(low) == len(high) == form.size:
         return None
     return form.unpack(low)[0], form.unpack(high)[0]

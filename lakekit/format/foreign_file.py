@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from lakekit.format.thrift import Struct
 
 
-STRING, BYTES = DataType(root="VARCHAR", length=MAX_LENGTH), DataType(root="VARBINARY", length=MAX_LENGTH)
-_APPEND = "read the files with Polars and append the frame to a table of your own"
+STRING_TYPE, BYTES_TYPE = DataType(root="VARCHAR", length=MAX_LENGTH), DataType(root="VARBINARY", length=MAX_LENGTH)
+_APPEND_REMEDY = "read the files with Polars and append the frame to a table of your own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +66,14 @@ class ForeignFileSchema:
     byte_decimals: frozenset[str] = frozenset()
 
 
-def make_refusal(path: str, column: str, problem: str, *, remedy: str = _APPEND) -> SchemaMismatch:
+def make_refusal(path: str, column: str, problem: str, *, remedy: str = _APPEND_REMEDY) -> SchemaMismatch:
     """Return the error of a column that no table can adopt as it is stored."""
     return SchemaMismatch(f"{path}: column {column} {problem}; {remedy}", column=column.partition(".")[0])
 
 
 def unsupported_encoding(path: str, problem: str, feature: str) -> Unsupported:
     """Return the error of a file whose bytes the released engine or Polars does not read."""
-    return Unsupported(f"{path}: {problem}; {_APPEND}", feature=feature, path=path)
+    return Unsupported(f"{path}: {problem}; {_APPEND_REMEDY}", feature=feature, path=path)
 
 
 # ---- Avro ------------------------------------------------------------
@@ -83,15 +83,15 @@ _AVRO_TYPES = {
     "boolean": DataType(root="BOOLEAN"),
     "float": DataType(root="FLOAT"),
     "double": DataType(root="DOUBLE"),
-    "string": STRING,
+    "string": STRING_TYPE,
 }
-_INTS = {"date": DataType(root="DATE"), "time-millis": DataType(root="TIME", precision=3)}
-_LONGS = {
+_TYPE_OF_AVRO_INT = {"date": DataType(root="DATE"), "time-millis": DataType(root="TIME", precision=3)}
+_TYPE_OF_AVRO_LONG = {
     f"{place}timestamp-{unit}": DataType(root=root, precision=precision)
     for place, root in (("", "TIMESTAMP_LTZ"), ("local-", "TIMESTAMP"))
     for unit, precision in (("millis", 3), ("micros", 6))
 }
-_TIMES = ("time", "timestamp", "local-timestamp", "duration")
+_TIME_LOGICAL_TYPES = ("time", "timestamp", "local-timestamp", "duration")
 _UNREAD_CODECS = frozenset({"xz"})
 """Codecs that engine 1.4.2 reads only with a library that it does not ship."""
 
@@ -125,19 +125,21 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
         return _AVRO_TYPES[node.kind]
     match node.kind:
         case "int":
-            return _INTS.get(node.logical_type, DataType(root="INT"))
-        case "long" if node.logical_type.rpartition("-")[0] in _TIMES and node.logical_type not in _LONGS:
+            return _TYPE_OF_AVRO_INT.get(node.logical_type, DataType(root="INT"))
+        case "long" if (
+            node.logical_type.rpartition("-")[0] in _TIME_LOGICAL_TYPES and node.logical_type not in _TYPE_OF_AVRO_LONG
+        ):
             raise make_refusal(path, where, f"holds {node.logical_type}, which would have to be written anew")
         case "long":
-            return _LONGS.get(node.logical_type, DataType(root="BIGINT"))
+            return _TYPE_OF_AVRO_LONG.get(node.logical_type, DataType(root="BIGINT"))
         case "bytes" if node.logical_type == "decimal":
             return DataType(root="DECIMAL", precision=node.precision, scale=node.scale)
         case "bytes":
-            return BYTES
+            return BYTES_TYPE
         case "array":
             return DataType(root="ARRAY", element=_avro_type(node.children[0], f"{where}.element", path))
         case "map":
-            return DataType(root="MAP", key=STRING, value=_avro_type(node.children[0], f"{where}.value", path))
+            return DataType(root="MAP", key=STRING_TYPE, value=_avro_type(node.children[0], f"{where}.value", path))
         case "record":
             return DataType(root="ROW", fields=_avro_fields(node, f"{where}.", path))
     raise make_refusal(path, where, f"is Avro's {node.kind}, which would have to be written anew")
@@ -148,11 +150,11 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
 
 _ORC_TYPES = {
     0: DataType(root="BOOLEAN"), 1: DataType(root="TINYINT"), 2: DataType(root="SMALLINT"), 3: DataType(root="INT"),
-    4: DataType(root="BIGINT"), 5: DataType(root="FLOAT"), 6: DataType(root="DOUBLE"), 7: STRING, 8: BYTES,
+    4: DataType(root="BIGINT"), 5: DataType(root="FLOAT"), 6: DataType(root="DOUBLE"), 7: STRING_TYPE, 8: BYTES_TYPE,
     9: DataType(root="TIMESTAMP", precision=9), 15: DataType(root="DATE"),
     18: DataType(root="TIMESTAMP_LTZ", precision=9),
 }  # fmt: skip
-_LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17
+_ORC_LIST, _ORC_MAP, _ORC_STRUCT, _ORC_DECIMAL, _ORC_VARCHAR, _ORC_CHAR = 10, 11, 12, 14, 16, 17
 
 
 def read_orc_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
@@ -161,7 +163,7 @@ def read_orc_schema(path: str, read: Callable[[int, int | None], bytes], size_by
         tail = orc_tail.parse_tail(read(0, size_bytes))
     except Corrupt as error:
         raise error.at(path) from None
-    if tail.root.kind != _STRUCT:
+    if tail.root.kind != _ORC_STRUCT:
         raise Corrupt(f"{path}: its rows are no struct", path=path, field="types")
     return ForeignFileSchema(
         fields=_orc_fields(tail.root, "", path), row_count=sum(stripe.row_count for stripe in tail.stripes)
@@ -183,7 +185,11 @@ def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
     match column.kind:
         case 16 | 17:
             length = numbers.get(4, 0)
-            return DataType(root="CHAR" if column.kind == _CHAR else "VARCHAR", length=length) if length > 0 else STRING
+            return (
+                DataType(root="CHAR" if column.kind == _ORC_CHAR else "VARCHAR", length=length)
+                if length > 0
+                else STRING_TYPE
+            )
         case 14 if numbers.get(5):
             return DataType(root="DECIMAL", precision=numbers[5], scale=numbers.get(6, 0))
         case 10:
@@ -199,7 +205,9 @@ def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
     raise make_refusal(
         path,
         where,
-        "is a union, which Paimon has not" if column.kind != _DECIMAL else "is a decimal that does not say its digits",
+        "is a union, which Paimon has not"
+        if column.kind != _ORC_DECIMAL
+        else "is a decimal that does not say its digits",
     )
 
 
@@ -208,7 +216,7 @@ def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
 
 _TAIL_BYTES = 1 << 16
 _MIN_BYTES = 12
-_REPEATED = 2
+_REPEATED_FIELD = 2
 
 
 class _PhysicalType(IntEnum):
@@ -229,13 +237,13 @@ _CONVERTED_TYPES = {
     19: _LogicalType.JSON, 20: _LogicalType.BSON, 21: _LogicalType.INTERVAL,
 }  # fmt: skip
 """The older annotation -> the number of the newer one."""
-_UNITS = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
+_TIME_UNIT_NAMES = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
 _SIGNED_TYPES = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _MAX_DIGITS, _MAX_NUMBER_DIGITS = 38, 18
-_CODECS = {3: "LZO", 4: "BROTLI", 5: "LZ4 in Hadoop's frames"}
+_REFUSED_CODECS = {3: "LZO", 4: "BROTLI", 5: "LZ4 in Hadoop's frames"}
 """Compression that engine 1.4.2 does not read, or only with libraries that it does not ship."""
 _SPLIT_STREAMS, _DELTA_BYTES = 9, 7
-_SPARK, _ARROW = b"org.apache.spark.version", b"ARROW:schema"
+_SPARK_VERSION_KEY, _ARROW_SCHEMA_KEY = b"org.apache.spark.version", b"ARROW:schema"
 _ELEMENT_NAMES = ("array", "_tuple")
 """Names of a repeated group that is itself the element, not a wrapper of it, as old writers made them."""
 
@@ -261,7 +269,7 @@ class _SchemaElement(NamedTuple):
 
     @property
     def is_repeated(self) -> bool:
-        return bool(self.struct.get(3, (0, 0))[1] == _REPEATED)
+        return bool(self.struct.get(3, (0, 0))[1] == _REPEATED_FIELD)
 
 
 class _FileTypes(NamedTuple):
@@ -284,7 +292,9 @@ def read_parquet_schema(path: str, read: Callable[[int, int | None], bytes], siz
     root, _ = _build_element(elements, 0)
     groups = footer[4][1][1] if 4 in footer else []
     timeless = frozenset(element.name for element in root.children if _holds_int96(element))
-    file_types = _FileTypes(path, _int96_type(key_values), _arrow_micros_columns(key_values.get(_ARROW, b""), timeless))
+    file_types = _FileTypes(
+        path, _int96_type(key_values), _arrow_micros_columns(key_values.get(_ARROW_SCHEMA_KEY, b""), timeless)
+    )
     fields = tuple(Field(element.name, _parquet_type(element, element.name, file_types)) for element in root.children)
     leaves = [
         (element.name, element if not element.children else None)
@@ -366,7 +376,9 @@ def _holds_int96(element: _SchemaElement) -> bool:
 def _int96_type(key_values: Mapping[bytes, bytes]) -> DataType:
     """Return the type of INT96: Spark writes instants, in microseconds; others a wall clock."""
     return (
-        DataType(root="TIMESTAMP_LTZ", precision=6) if _SPARK in key_values else DataType(root="TIMESTAMP", precision=9)
+        DataType(root="TIMESTAMP_LTZ", precision=6)
+        if _SPARK_VERSION_KEY in key_values
+        else DataType(root="TIMESTAMP", precision=9)
     )
 
 
@@ -437,9 +449,9 @@ def _leaf_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> D
         case ((_PhysicalType.FLOAT | _PhysicalType.DOUBLE), _):
             return DataType(root="FLOAT" if physical == _PhysicalType.FLOAT else "DOUBLE")
         case _PhysicalType.BYTES, (_LogicalType.STRING | _LogicalType.ENUM | _LogicalType.JSON):
-            return STRING
+            return STRING_TYPE
         case (_PhysicalType.BYTES, _) | (_PhysicalType.FIXED, (_LogicalType.NOTHING | _LogicalType.UUID)):
-            return BYTES
+            return BYTES_TYPE
         case _, _LogicalType.NULL:
             raise make_refusal(
                 file_types.path,
@@ -477,7 +489,7 @@ def _time_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> D
     if element.kind == _LogicalType.TIME or unit == 3:
         subject = "times of day" if element.kind == _LogicalType.TIME else "timestamps"
         raise make_refusal(
-            file_types.path, where, f"holds {subject} in {_UNITS[unit]}, which would have to be written anew"
+            file_types.path, where, f"holds {subject} in {_TIME_UNIT_NAMES[unit]}, which would have to be written anew"
         )
     return DataType(root="TIMESTAMP_LTZ" if adjusted else "TIMESTAMP", precision=unit * 3)
 
@@ -506,10 +518,10 @@ def _decimal_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
 def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[str, _SchemaElement | None]]) -> None:
     """Raise `Unsupported` for compression and encodings that engine 1.4.2 or Polars does not read."""
     for chunk, (name, _) in zip(chunks, leaves, strict=True):
-        if chunk[4][1] in _CODECS:
+        if chunk[4][1] in _REFUSED_CODECS:
             raise unsupported_encoding(
                 path,
-                f"it is compressed by {_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read",
+                f"it is compressed by {_REFUSED_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read",
                 "file.compression",
             )
         encodings = chunk[2][1][1]
@@ -551,9 +563,9 @@ def _column_stats(
 # ---- foreign file ------------------------------------------------------------
 
 
-MAGICS = {b"PAR1": "parquet", b"PARE": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
+FORMAT_OF_MAGIC = {b"PAR1": "parquet", b"PARE": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
 """The first bytes of each format."""
-_READERS = {
+_SCHEMA_READERS = {
     "parquet": read_parquet_schema,
     "orc": read_orc_schema,
     "avro": read_avro_schema,
@@ -564,7 +576,7 @@ _FOOTER_FAILURES = (ValueError, LookupError, TypeError, AttributeError, Arithmet
 
 def detect_format(head: bytes) -> str | None:
     """Return the format of a file by its first bytes; None if it is no Parquet, ORC or Avro."""
-    return next((name for magic, name in MAGICS.items() if head.startswith(magic)), None)
+    return next((name for magic, name in FORMAT_OF_MAGIC.items() if head.startswith(magic)), None)
 
 
 def read_foreign_schema(
@@ -578,7 +590,7 @@ def read_foreign_schema(
         Unsupported: the released engine or Polars does not read its compression or an encoding.
     """
     try:
-        schema = _READERS[format_name](path, read, size_bytes)
+        schema = _SCHEMA_READERS[format_name](path, read, size_bytes)
     except Corrupt as error:
         raise error.at(path) from None
     except LakekitError:

@@ -69,7 +69,7 @@ def scan(
 def _open_file(
     source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> external_reader.OpenFile:
-    tail = orc_bounds.check_file_bounds(path, _map_bytes(source), {field.name for field in fields})
+    tail = orc_bounds.check_tail_and_streams(path, _map_bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
     missing = {
@@ -187,7 +187,7 @@ def _polars_dtype(arrow: pa.DataType) -> pl.DataType:
     return empty.dtype
 
 
-_ARROW = {
+_ARROW_PREDICATES = {
     "BOOLEAN": pa.types.is_boolean, "TINYINT": pa.types.is_integer, "SMALLINT": pa.types.is_integer,
     "INT": pa.types.is_integer, "BIGINT": pa.types.is_integer, "FLOAT": pa.types.is_floating,
     "DOUBLE": pa.types.is_floating, "DECIMAL": pa.types.is_decimal, "CHAR": pa.types.is_string,
@@ -215,7 +215,7 @@ def _has_arrow_type(t: DataType, arrow: pa.DataType) -> bool:
                 value, arrow.value_type.field(1).type
             )
         return False
-    if t.root not in _ARROW or not _ARROW[t.root](arrow):
+    if t.root not in _ARROW_PREDICATES or not _ARROW_PREDICATES[t.root](arrow):
         return False
     if t.root == "ARRAY":
         return _has_arrow_type(part(t.element), arrow.value_type)

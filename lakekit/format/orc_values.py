@@ -39,10 +39,10 @@ import polars as pl
 
 from lakekit.codec import orc_tail
 from lakekit.codec.orc_tail import (
-    DATA,
+    DATA_STREAM,
     LIST,
     MAP,
-    SECONDARY,
+    SECONDARY_STREAM,
     STRUCT,
     TIMESTAMP,
     TIMESTAMP_INSTANT,
@@ -254,7 +254,9 @@ def rewrite_timestamps(data: bytes | bytearray, columns: Sequence[TimestampColum
             count = orc_tail.integer_member(orc_tail.parse_members(statistics[number]), 1)
             part = one.ticks[ends[number] : ends[number] + count]
             ends[number] += count
-            streams[number, DATA], streams[number, SECONDARY] = encode_timestamps(part, one.ticks_per_milli)
+            streams[number, DATA_STREAM], streams[number, SECONDARY_STREAM] = encode_timestamps(
+                part, one.ticks_per_milli
+            )
         stripes.append(_rewrite_timestamp_stripe(tail, stripe, streams))
     return build_file(
         tail,
@@ -352,7 +354,7 @@ _RULE_SECOND = 4_102_444_800
 _RULE_YEARS = range(2072, 2100)
 """Years of every kind (leap or not, by the weekday of its first day), under the last rules of each zone."""
 _YEAR_2036 = (2_082_758_400, 2_114_380_800)
-_UTC = frozenset(
+_UTC_NAMES = frozenset(
     {
         "",
         "UTC",
@@ -386,7 +388,7 @@ _FIXED_OFFSETS = {"EST": -18_000, "MST": -25_200, "HST": -36_000}
 
 def is_utc(zone: str) -> bool:
     """Return whether wall clocks of a zone are instants; a file that names no zone counts as UTC."""
-    return zone in _UTC or zone in {"Etc/GMT+0", "Etc/GMT-0", "Etc/GMT0", "Etc/Greenwich"}
+    return zone in _UTC_NAMES or zone in {"Etc/GMT+0", "Etc/GMT-0", "Etc/GMT0", "Etc/Greenwich"}
 
 
 def epoch_2015_seconds(zone: str) -> int:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Ticks = NDArray[np.int64]
 
-CODECS = {
+CODEC_OF_COMPRESSION = {
     "none": "uncompressed",
     "uncompressed": "uncompressed",
     "zlib": "zlib",
@@ -66,9 +66,9 @@ FIRST_RATIO = 0.2
 ROWS_AT_ONCE = 65536
 _ARROW_TARGET = ArrowTarget(format_name="orc", count_times=True)
 _ENTRIES_TARGET = ArrowTarget(format_name="orc", count_times=True, maps_as_lists=True, null_texts=True)
-_MAPS = frozenset({"MAP", "MULTISET"})
+_MAP_ROOTS = frozenset({"MAP", "MULTISET"})
 _REFUSED_TYPES = frozenset({"VARIANT", "BLOB"})
-_INSTANTS = frozenset({"TIMESTAMP_LTZ"})
+_INSTANT_ROOTS = frozenset({"TIMESTAMP_LTZ"})
 
 
 def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> OrcEncoder:
@@ -128,14 +128,15 @@ class OrcEncoder:
     column_stats = EMPTY
 
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
-        codec = CODECS.get(encoding.compression.lower())
+        codec = CODEC_OF_COMPRESSION.get(encoding.compression.lower())
         if codec is None:
             raise Unsupported(
-                f"ORC files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}",
+                f"ORC files cannot be compressed by {encoding.compression!r}; known are "
+                f"{', '.join(CODEC_OF_COMPRESSION)}",
                 feature="file.compression",
             )
         check_types(fields)
-        zoned = next((field.name for field in fields if field.type.holds(_INSTANTS)), None)
+        zoned = next((field.name for field in fields if field.type.holds(_INSTANT_ROOTS)), None)
         if zoned is not None and encoding.time_zone != "UTC":
             raise Unsupported(
                 f"column {zoned} holds instants, which lakekit writes to ORC files for readers in UTC, "
@@ -154,7 +155,7 @@ class OrcEncoder:
             "stripe_size": stripe,
             "batch_size": max(1024, encoding.batch_rows),
         }
-        self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
+        self._maps = tuple(field for field in fields if field.type.holds(_MAP_ROOTS))
         self._timed = tuple(field for field in fields if field.type.holds(TIMESTAMPS))
         self._memory: _CountingSink | None = None
         self._times: list[list[Ticks] | None] | None = None
@@ -293,7 +294,7 @@ def _times_of(array: pa.Array, t: DataType) -> Iterator[tuple[Ticks, int]]:
             yield from _times_of(inner, part_of_row.type)
     elif t.root == "ARRAY":
         yield from _times_of(array.flatten(), part(t.element))
-    elif t.root in _MAPS:
+    elif t.root in _MAP_ROOTS:
         if pa.types.is_map(array.type):
             maps = copy_array(array.drop_null())
             parts = [maps.keys, maps.items]
@@ -307,7 +308,9 @@ def _ticks_per_milli(t: DataType) -> list[int]:
     """Return for each TIMESTAMP in a type, in the order of columns, how many ticks are a millisecond."""
     if t.root in TIMESTAMPS:
         return [_per_milli(t)]
-    inner = map_types(t) if t.root in _MAPS else [part(t.element)] if t.root == "ARRAY" else [f.type for f in t.fields]
+    inner = (
+        map_types(t) if t.root in _MAP_ROOTS else [part(t.element)] if t.root == "ARRAY" else [f.type for f in t.fields]
+    )
     return [per for one in inner for per in _ticks_per_milli(one)]
 
 
@@ -322,7 +325,7 @@ def _has_null_keys(array: pa.Array, t: DataType) -> bool:
         inner = [(chunk.field(i), field.type) for chunk in chunks for i, field in enumerate(t.fields)]
     elif t.root == "ARRAY":
         inner = [(chunk.values, part(t.element)) for chunk in chunks]
-    elif t.root in _MAPS:
+    elif t.root in _MAP_ROOTS:
         entries = [chunk.values for chunk in chunks]
         if any(entry.field(0).null_count for entry in entries):
             return True

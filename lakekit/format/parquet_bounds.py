@@ -44,19 +44,19 @@ _FIRST_BYTE = 4
 _HEADER_BYTES = 256
 """Bytes that nearly every page header fits into."""
 _MAX_HEADER_BYTES = 1 << 20
-_VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
+_VARINT_PATTERN = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _USUAL_HEADER = re.compile(
     (
         rb"\x15([\x00\x04\x06])\x15V\x15V"
         rb"(?:\x15[\x80-\xff]{0,4}[\x00-\x7f](?:\x1c|\x3c|\x4c)|(?:\x2c|\x4c|\x5c))\x15V\x15"
-    ).replace(b"V", _VARINT),
+    ).replace(b"V", _VARINT_PATTERN),
     re.DOTALL,
 )
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _MEMBER_OF_PAGE_TYPE = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
 """The member of a header that describes a page of that type."""
 _LAST_ENCODING, _LAST_CODEC = 9, 7
-_ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
+_KNOWN_ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
 _FIXED_LEN_BYTE_ARRAY = 7
 _PHYSICAL_TYPE_NAMES = {
     0: "BOOLEAN",
@@ -144,7 +144,7 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
                     field="codec",
                 )
             inner, encodings = _read_member(column_metadata, 2, LIST)
-            if inner != I32 or not _ENCODINGS.issuperset(encodings):
+            if inner != I32 or not _KNOWN_ENCODINGS.issuperset(encodings):
                 raise Corrupt(
                     f"column {path.decode()} has the encodings {encodings}, of which one is none", field="encodings"
                 )

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-_VARINTS = frozenset({4, 5, 6})
-_LISTS = frozenset({9, 10})
+_VARINT_KINDS = frozenset({4, 5, 6})
+_LIST_KINDS = frozenset({9, 10})
 
 
 def read_row_count(footer: bytes) -> int:
@@ -86,7 +86,7 @@ def skip_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
     """
     if depth > MAX_DEPTH:
         raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
-    if kind in _VARINTS:
+    if kind in _VARINT_KINDS:
         return read_varint(data, at)[1]
     if kind == 8:
         length, at = read_varint(data, at)
@@ -99,11 +99,11 @@ def skip_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
                 return at
             if head >> 4 == 0:
                 _, at = read_varint(data, at)
-            if head & 15 in _VARINTS and data[at] < 0x80:
+            if head & 15 in _VARINT_KINDS and data[at] < 0x80:
                 at += 1
             else:
                 at = skip_value(data, at, head & 15, depth + 1)
-    if kind in _LISTS:
+    if kind in _LIST_KINDS:
         element, count, at = read_list_head(data, at)
         for _ in range(count):
             at = at + 1 if element in (1, 2) else skip_value(data, at, element, depth + 1)
@@ -218,18 +218,18 @@ def _change_offsets(members: Struct, numbers: Sequence[int], to: Callable[[int],
 # ---- schema elements -----------------------------------------------------------
 
 
-ROOT = b"paimon_schema"
-INT32, INT64, INT96, BYTES, FIXED_BYTES = 1, 2, 3, 6, 7
+ROOT_NAME = b"paimon_schema"
+INT32, INT64, INT96, BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 1, 2, 3, 6, 7
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
-_UNITS = {"ms": 1, "us": 2, "ns": 3}
+_TIME_UNIT_FIELDS = {"ms": 1, "us": 2, "ns": 3}
 _NESTED_ID_BASE, _NESTED_ID_STEP = 536870911, 1024
 (
-    _UTF8,
-    _MAP,
+    _CONVERTED_UTF8,
+    _CONVERTED_MAP,
     _MAP_KEY_VALUE,
-    _LIST,
-    _DECIMAL,
-    _DATE,
+    _CONVERTED_LIST,
+    _CONVERTED_DECIMAL,
+    _CONVERTED_DATE,
     _TIME_MILLIS,
     _TIMESTAMP_MILLIS,
     _TIMESTAMP_MICROS,
@@ -243,15 +243,15 @@ _PHYSICAL_TYPES = {
     "BIGINT": INT64,
     "FLOAT": 4,
     "DOUBLE": 5,
-    "BINARY": BYTES,
-    "VARBINARY": BYTES,
-    "BLOB": BYTES,
+    "BINARY": BYTE_ARRAY,
+    "VARBINARY": BYTE_ARRAY,
+    "BLOB": BYTE_ARRAY,
 }
 
 
 def schema_elements(fields: Sequence[Field]) -> list[Struct]:
     """Return the elements of a complete schema, the root first, depth first. Raises `Unsupported`."""
-    schema: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT), 5: (I32, len(fields))}]
+    schema: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT_NAME), 5: (I32, len(fields))}]
     for field in fields:
         schema += _type_elements(field.name, field.type, field.id, (field.id, 1))
     return schema
@@ -285,12 +285,12 @@ def _type_elements(name: str, t: DataType, field_id: int, parent: tuple[int, int
     owner, depth = parent
     match t.root:
         case "ARRAY":
-            yield _sort_members(own | {6: (I32, _LIST), 10: _converted_type(3)})
+            yield _sort_members(own | {6: (I32, _CONVERTED_LIST), 10: _converted_type(3)})
             yield {3: (I32, REPEATED), 4: (BINARY, b"list"), 5: (I32, 1)}
             yield from _type_elements("element", part(t.element), nested_id(owner, depth), (owner, depth + 1))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
-            yield _sort_members(own | {6: (I32, _MAP), 10: _converted_type(2)})
+            yield _sort_members(own | {6: (I32, _CONVERTED_MAP), 10: _converted_type(2)})
             yield {3: (I32, REPEATED), 4: (BINARY, b"key_value"), 5: (I32, 2), 6: (I32, _MAP_KEY_VALUE)}
             yield from _type_elements("key", key.not_null(), nested_id(owner, depth, key=True), (owner, depth + 1))
             yield from _type_elements("value", value, nested_id(owner, depth), (owner, depth + 1))
@@ -303,7 +303,7 @@ def _type_elements(name: str, t: DataType, field_id: int, parent: tuple[int, int
         case "VARIANT":
             yield _sort_members(own | {5: (I32, 2)})
             for number, inner in enumerate((b"value", b"metadata")):
-                yield {1: (I32, BYTES), 3: (I32, REQUIRED), 4: (BINARY, inner), 9: (I32, number)}
+                yield {1: (I32, BYTE_ARRAY), 3: (I32, REQUIRED), 4: (BINARY, inner), 9: (I32, number)}
         case _:
             del own[5]
             yield _sort_members(own | _leaf_element(t))
@@ -322,15 +322,15 @@ def _leaf_element(t: DataType) -> Struct:
         return {1: (I32, _PHYSICAL_TYPES[t.root])}
     match t.root:
         case "CHAR" | "VARCHAR":
-            return {1: (I32, BYTES), 6: (I32, _UTF8), 10: _converted_type(1)}
+            return {1: (I32, BYTE_ARRAY), 6: (I32, _CONVERTED_UTF8), 10: _converted_type(1)}
         case "TINYINT":
             return {1: (I32, INT32), 6: (I32, _INT_8), 10: _converted_type(10, {1: (BYTE, 8), 2: (BOOL, True)})}
         case "SMALLINT":
             return {1: (I32, INT32), 6: (I32, _INT_16), 10: _converted_type(10, {1: (BYTE, 16), 2: (BOOL, True)})}
         case "DATE":
-            return {1: (I32, INT32), 6: (I32, _DATE), 10: _converted_type(6)}
+            return {1: (I32, INT32), 6: (I32, _CONVERTED_DATE), 10: _converted_type(6)}
         case "TIME":
-            unit: Struct = {_UNITS["ms"]: (STRUCT, {})}
+            unit: Struct = {_TIME_UNIT_FIELDS["ms"]: (STRUCT, {})}
             return {
                 1: (I32, INT32),
                 6: (I32, _TIME_MILLIS),
@@ -350,14 +350,14 @@ def decimal_width(precision: int) -> int:
 
 def _decimal_element(precision: int, scale: int) -> Struct:
     annotated: Struct = {
-        6: (I32, _DECIMAL),
+        6: (I32, _CONVERTED_DECIMAL),
         7: (I32, scale),
         8: (I32, precision),
         10: _converted_type(5, {1: (I32, scale), 2: (I32, precision)}),
     }
     if precision <= 18:
         return {1: (I32, INT32 if precision <= 9 else INT64)} | annotated
-    return {1: (I32, FIXED_BYTES), 2: (I32, decimal_width(precision))} | annotated
+    return {1: (I32, FIXED_LEN_BYTE_ARRAY), 2: (I32, decimal_width(precision))} | annotated
 
 
 def _timestamp_element(unit: str, *, zoned: bool) -> Struct:
@@ -367,5 +367,5 @@ def _timestamp_element(unit: str, *, zoned: bool) -> Struct:
     return (
         {1: (I32, INT64)}
         | converted
-        | {10: _converted_type(8, {1: (BOOL, zoned), 2: (STRUCT, {_UNITS[unit]: (STRUCT, {})})})}
+        | {10: _converted_type(8, {1: (BOOL, zoned), 2: (STRUCT, {_TIME_UNIT_FIELDS[unit]: (STRUCT, {})})})}
     )

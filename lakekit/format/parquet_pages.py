@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     Read = Callable[[int, int | None], bytes]
 
 
-_GROUPS, _CHUNKS, _FACTS = 4, 1, 3
-_PATH, _SIZE_BYTES, _DATA_AT, _DICTIONARY_AT = 3, 7, 9, 11
-_PAGE_BYTES, _CRC = 3, 4
+_ROW_GROUPS_FIELD, _COLUMNS_FIELD, _META_DATA_FIELD = 4, 1, 3
+_PATH_FIELD, _SIZE_BYTES, _DATA_AT, _DICTIONARY_AT = 3, 7, 9, 11
+_PAGE_BYTES, _CRC_FIELD = 3, 4
 _FIRST_BYTE, _END_BYTES = 4, 8
 
 
@@ -87,10 +87,10 @@ def find_damaged_pages(
     `Unsupported`.
     """
     try:
-        for group in _list_elements(read_footer(path, read, size_bytes), _GROUPS, STRUCT):
+        for group in _list_elements(read_footer(path, read, size_bytes), _ROW_GROUPS_FIELD, STRUCT):
             chunks = [
-                _page_range(_read_member(chunk, _FACTS, STRUCT), size_bytes)
-                for chunk in _list_elements(group, _CHUNKS, STRUCT)
+                _page_range(_read_member(chunk, _META_DATA_FIELD, STRUCT), size_bytes)
+                for chunk in _list_elements(group, _COLUMNS_FIELD, STRUCT)
             ]
             first, end = (
                 min((chunk.begin for chunk in chunks), default=0),
@@ -104,7 +104,7 @@ def find_damaged_pages(
 
 
 def _page_range(facts: Struct, size_bytes: int) -> _PageRange:
-    column = ".".join(part.decode("utf-8", "replace") for part in _list_elements(facts, _PATH, BINARY))
+    column = ".".join(part.decode("utf-8", "replace") for part in _list_elements(facts, _PATH_FIELD, BINARY))
     begin, length = _read_member(facts, _DATA_AT, I64), _read_member(facts, _SIZE_BYTES, I64)
     dictionary_at = _read_member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
     # a column without values may have a dictionary, or nothing
@@ -124,7 +124,7 @@ def _check_pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str]
         try:
             header, body = thrift.decode_struct(data, at)
             length = _read_member(header, _PAGE_BYTES, I32)
-            stored = _read_member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
+            stored = _read_member(header, _CRC_FIELD, I32) & 0xFFFFFFFF if _CRC_FIELD in header else None
         except Corrupt as error:
             raise Corrupt(
                 f"column {chunk.column}: no head of a page: {error.message}", offset=first + at, field="header"
@@ -160,7 +160,7 @@ def _read_member(struct: Struct, number: int, kind: int) -> Any:
 
 
 MAGIC = b"PAR1"
-_MEMBER, _MEMBER_LIST = 0x15, 0x19
+_MEMBER_HEADERS, _MEMBER_LIST = 0x15, 0x19
 """The heads of members that are a number of 32 bits, or a list, and directly follow the last one."""
 _JOINED_BYTES = 1 << 16
 """A page of no more bytes is joined with its header, which costs less than a second call."""
@@ -313,9 +313,9 @@ class RowGroupStream:
 
 def _classify_bytes(data: memoryview) -> tuple[bool, bool]:
     """Return whether a page header begins here, and whether metadata of a column does."""
-    if len(data) < _SIGNATURE_BYTES or data[0] != _MEMBER:
+    if len(data) < _SIGNATURE_BYTES or data[0] != _MEMBER_HEADERS:
         return False, False
-    return data[2] == _MEMBER, data[2] == _MEMBER_LIST and data[3] & 15 == I32
+    return data[2] == _MEMBER_HEADERS, data[2] == _MEMBER_LIST and data[3] & 15 == I32
 
 
 def _parse_page_head(data: memoryview) -> _PageHead:
@@ -374,8 +374,8 @@ class _Offsets:
 
 
 ENCRYPTED_MAGIC = b"PARE"
-_STATISTICS = "max min null_count distinct_count max_value min_value is_max_value_exact is_min_value_exact"
-_SHAPES = {
+_STATISTICS_MEMBERS = "max min null_count distinct_count max_value min_value is_max_value_exact is_min_value_exact"
+_STRUCT_MEMBERS = {
     "footer": "version schema num_rows row_groups key_value_metadata created_by column_orders",
     "schema": "type type_length repetition_type name num_children converted_type scale precision field_id logicalType",
     "row_groups": "columns total_byte_size num_rows sorting_columns file_offset total_compressed_size ordinal",
@@ -386,7 +386,7 @@ _SHAPES = {
         bloom_filter_offset bloom_filter_length size_statistics""",
     "key_value_metadata": "key value",
     "encoding_stats": "page_type encoding count",
-    "statistics": _STATISTICS,
+    "statistics": _STATISTICS_MEMBERS,
     "header": """type uncompressed_page_size compressed_page_size crc data_page_header index_page_header
         dictionary_page_header data_page_header_v2""",
     "data_page_header": "num_values encoding definition_level_encoding repetition_level_encoding statistics",
@@ -394,9 +394,9 @@ _SHAPES = {
     "data_page_header_v2": """num_values num_nulls num_rows encoding definition_levels_byte_length
         repetition_levels_byte_length is_compressed statistics""",
 }
-_NAMES = {shape: names.split() for shape, names in _SHAPES.items()}
-_VARINTS = frozenset({4, 5, 6})
-_LISTS = frozenset({9, 10})
+_MEMBER_NAMES = {shape: names.split() for shape, names in _STRUCT_MEMBERS.items()}
+_VARINT_KINDS = frozenset({4, 5, 6})
+_LIST_KINDS = frozenset({9, 10})
 
 
 def record_footer(cursor: Cursor) -> dict[str, Any]:
@@ -502,11 +502,11 @@ def _record_span(cursor: Cursor, start: int, field: str, value: object) -> None:
 
 
 def _record_struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
-    """Return a struct's members by name, or by number where `_NAMES` has none."""
+    """Return a struct's members by name, or by number where `_MEMBER_NAMES` has none."""
     if depth > MAX_DEPTH:
         raise cursor.make_error(f"nested deeper than {MAX_DEPTH} levels", shape)
     members: dict[str, Any] = {}
-    names, number = _NAMES.get(shape, ()), 0
+    names, number = _MEMBER_NAMES.get(shape, ()), 0
     while True:
         start = cursor.at
         head = _take_bytes(cursor, 1, shape)[0]
@@ -525,7 +525,7 @@ def _record_struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
 def _record_value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
     """Return a value and record its span from `start` on, where its head is."""
     value: Any
-    if kind in _VARINTS:
+    if kind in _VARINT_KINDS:
         raw = _read_varint(cursor, name)
         value = (raw >> 1) ^ -(raw & 1)
     elif kind in (1, 2):
@@ -539,7 +539,7 @@ def _record_value(cursor: Cursor, kind: int, name: str, start: int, depth: int) 
         _record_span(cursor, start, f"{name} length", length)
         start = cursor.at
         value = _take_bytes(cursor, length, name)
-    elif kind in _LISTS:
+    elif kind in _LIST_KINDS:
         return _record_items(cursor, name, start, depth)
     elif kind == 12:
         _record_span(cursor, start, f"{name} begin", None)

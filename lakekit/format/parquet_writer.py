@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 CREATED_BY = b"lakekit"
-CODECS = {
+CODEC_OF_COMPRESSION = {
     "none": "uncompressed",
     "uncompressed": "uncompressed",
     "snappy": "snappy",
@@ -78,8 +78,8 @@ INITIAL_COMPRESSION_RATIO = 0.35
 _ARROW_TARGET = ArrowTarget(format_name="parquet")
 _INT96_TARGET = ArrowTarget(format_name="parquet", count_timestamps=True)
 """Arrow writes all timestamps of a file as INT96 or none: the others are the integers they are stored as."""
-_ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
-_TIMES = frozenset({"TIME"})
+_ARROW_ENCODED_ROOTS = frozenset({"MAP", "MULTISET", "VARIANT"})
+_TIME_ROOTS = frozenset({"TIME"})
 
 
 def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> ParquetEncoder:
@@ -114,10 +114,11 @@ class ParquetEncoder:
     """One Parquet file that is being written; see `encoder.Encoder`."""
 
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
-        codec = CODECS.get(encoding.compression.lower())
+        codec = CODEC_OF_COMPRESSION.get(encoding.compression.lower())
         if codec is None:
             raise Unsupported(
-                f"Parquet files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}",
+                f"Parquet files cannot be compressed by {encoding.compression!r}; known are "
+                f"{', '.join(CODEC_OF_COMPRESSION)}",
                 feature="file.compression",
             )
         self._sink, self._fields, self._codec = sink, tuple(fields), codec
@@ -339,7 +340,7 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
     for i, field in enumerate(fields):
         if _has_int96(field.type):
             int96.append(i)
-        elif not dictionary or field.type.holds(_ARROWS) or _has_required_part(field.type):
+        elif not dictionary or field.type.holds(_ARROW_ENCODED_ROOTS) or _has_required_part(field.type):
             arrow.append(i)
         else:
             polars.append(i)
@@ -359,7 +360,7 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         stats_columns=tuple(i for i in polars if has_exact_chunk_bounds(fields[i].type)),
         leaf_counts=tuple(_count_leaves(field.type) for field in fields),
         real_columns=frozenset(i for i, field in enumerate(fields) if field.type.holds(FLOAT_TYPES)),
-        times=any(fields[i].type.holds(_TIMES) for i in polars),
+        times=any(fields[i].type.holds(_TIME_ROOTS) for i in polars),
     )
     return (first, last), plan
 
@@ -386,7 +387,9 @@ def _count_leaves(t: DataType) -> int:
 def _encoded_expr(field: Field) -> pl.Expr | None:
     """Return what Polars encodes in place of a column: TIME as its milliseconds; None for others."""
     return (
-        external_reader.map_leaves(col(field.name), field.type, _time_as_millis) if field.type.holds(_TIMES) else None
+        external_reader.map_leaves(col(field.name), field.type, _time_as_millis)
+        if field.type.holds(_TIME_ROOTS)
+        else None
     )
 
 

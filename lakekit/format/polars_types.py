@@ -20,7 +20,7 @@ import polars as pl
 
 from lakekit.columns import prepare_series
 from lakekit.errors import SchemaMismatch
-from lakekit.options.features import refuse
+from lakekit.options.features import make_refusal
 from lakekit.types import MAX_LENGTH, DataType, Field, part, timestamp_unit
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Unit = Literal["ms", "us", "ns"]
-VARIANT = pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()})
+VARIANT_DTYPE = pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()})
 _PLAIN_TYPES: dict[str, pl.DataType] = {
     "BOOLEAN": pl.Boolean(),
     "TINYINT": pl.Int8(),
@@ -43,7 +43,7 @@ _PLAIN_TYPES: dict[str, pl.DataType] = {
     "VARBINARY": pl.Binary(),
     "DATE": pl.Date(),
     "TIME": pl.Time(),
-    "VARIANT": VARIANT,
+    "VARIANT": VARIANT_DTYPE,
 }
 
 
@@ -87,7 +87,7 @@ def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataTyp
         case "ROW":
             prepare_series(f.name for f in t.fields)
             return pl.Struct({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in t.fields})
-    raise refuse(f"type.{t.root.lower()}", f"a column of type {t}")
+    raise make_refusal(f"type.{t.root.lower()}", f"a column of type {t}")
 
 
 def entries_type(key: pl.DataType, value: pl.DataType) -> pl.DataType:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_DIGITS = 38
 TICKS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_MS = 86_400_000
-_I64 = 2**63
+_INT64_BOUND = 2**63
 _CALENDAR_SECONDS = 260_000 * 31_556_952
 
 
@@ -99,11 +99,11 @@ def _int128_literal(value: int) -> pl.Expr:
 # ---- text casts ------------------------------------------------------------
 
 
-_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-_NUMBER = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,10}))?$"
-_BLANK = "".join(map(chr, range(33)))
+_TRUE_TEXTS, _FALSE_TEXTS = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
+_NUMBER_PATTERN = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,10}))?$"
+_JAVA_BLANKS = "".join(map(chr, range(33)))
 """The characters that Java's trim removes."""
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def make_parser(
@@ -150,7 +150,7 @@ def make_tolerant_parser(
 
 def is_decimal(text: pl.Series) -> pl.Series:
     """Return which texts are numbers, whether or not they fit a type."""
-    return text.str.contains(_NUMBER) & text.str.contains(r"^[+-]?\.?[0-9]")
+    return text.str.contains(_NUMBER_PATTERN) & text.str.contains(r"^[+-]?\.?[0-9]")
 
 
 def _check_all_read(text: pl.Series, values: pl.Series, result_type: DataType, column: str) -> pl.Series:
@@ -174,7 +174,11 @@ def _evaluate(text: pl.Series, expr: pl.Expr) -> pl.Series:
 def _parse_booleans(text: pl.Series) -> pl.Series:
     lower = pl.col("text").str.to_lowercase()
     return _evaluate(
-        text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False))
+        text,
+        pl.when(lower.is_in(_TRUE_TEXTS))
+        .then(pl.lit(value=True))
+        .when(lower.is_in(_FALSE_TEXTS))
+        .then(pl.lit(value=False)),
     )
 
 
@@ -185,13 +189,13 @@ def _parse_integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
         pl.lit("0")
     )
     value = pl.coalesce(at_least, integer_part).str.strip_prefix("+").cast(pl.Int64, strict=False)
-    limit = 1 << (_BITS[result_type.root] - 1)
+    limit = 1 << (_INTEGER_BITS[result_type.root] - 1)
     return _evaluate(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(result_type)))
 
 
 def parse_floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
     """Parse numbers as Java's parseFloat does, with blanks around them; null for other text."""
-    trimmed = pl.col("text").str.strip_chars(_BLANK)
+    trimmed = pl.col("text").str.strip_chars(_JAVA_BLANKS)
     number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
     named = trimmed.str.extract(r"^([+-]?(?:NaN|Infinity))$", 1).str.replace("^[+-]NaN$", "NaN")
     return _evaluate(text, pl.coalesce(number, named).cast(polars_type(result_type), strict=False))
@@ -203,7 +207,7 @@ def parse_decimals(text: pl.Series, *, result_type: DataType, name: str, strict:
     Text that is no number is null too, or an error if `strict`.
     """
     precision, scale = result_type.precision or 10, result_type.scale or 0
-    parts = text.str.extract_groups(_NUMBER).struct.unnest()
+    parts = text.str.extract_groups(_NUMBER_PATTERN).struct.unnest()
     parts.columns = ["sign", "whole", "fraction", "exponent"]
     digits = pl.concat_str("whole", pl.col("fraction").fill_null(""))
     frame = parts.select(
@@ -375,7 +379,7 @@ def check_calendar(times: pl.Series) -> None:
 
 def check_seconds(seconds: pl.Series, dtype: pl.Datetime, column: str) -> None:
     """Raise `ValueOutOfRange` for seconds since 1970 that a timestamp of `dtype` cannot hold."""
-    limit = _I64 // TICKS_PER_SECOND[dtype.time_unit]
+    limit = _INT64_BOUND // TICKS_PER_SECOND[dtype.time_unit]
     refuse_outside((seconds >= limit) | (seconds < -limit), dtype, column)
 
 
@@ -403,7 +407,7 @@ def times_from_millis(millis: pl.Series, column: str) -> pl.Series:
 # ---- java text ------------------------------------------------------------
 
 
-_MANTISSA: dict[type[pl.DataType], int] = {pl.Float32: 24, pl.Float64: 53}
+_MANTISSA_BITS: dict[type[pl.DataType], int] = {pl.Float32: 24, pl.Float64: 53}
 _MIN_EXPONENT: dict[type[pl.DataType], int] = {pl.Float32: -149, pl.Float64: -1074}
 """The exponent of the smallest positive value."""
 _MAX_EXPONENT: dict[type[pl.DataType], int] = {pl.Float32: 127, pl.Float64: 1023}
@@ -471,7 +475,7 @@ def _or_zero(text: pl.Expr) -> pl.Expr:
 
 def _as_java(frame: pl.DataFrame, column: pl.Series, kind: type[pl.DataType]) -> pl.DataFrame:
     values = np.abs(column.fill_null(0).fill_nan(0).to_numpy())
-    bits = _MANTISSA[kind]
+    bits = _MANTISSA_BITS[kind]
     is_whole = (values >= 2.0**bits) & (values < 2.0**63)
     if is_whole.any():
         frame = frame.with_columns(_whole_numbers(values, is_whole, bits))
@@ -510,7 +514,7 @@ def _whole_numbers(values: NDArray[np.floating], mask: NDArray[np.bool_], bits: 
 @lru_cache(maxsize=2)
 def _powers_of_two(kind: type[pl.DataType]) -> pl.DataFrame:
     """Return digits and exponents of powers of two and of the smallest values."""
-    least, bits = _MIN_EXPONENT[kind], _MANTISSA[kind]
+    least, bits = _MIN_EXPONENT[kind], _MANTISSA_BITS[kind]
     digits_by_value: dict[float, tuple[str, int]] = {}
     for count in range(1, _SUBNORMAL_STEPS):
         digits_by_value[count * 2.0**least] = _shortest_digits(count, least, count.bit_length())

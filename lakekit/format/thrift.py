@@ -19,8 +19,8 @@ from lakekit.types import MAX_DEPTH
 
 Struct: TypeAlias = dict[int, tuple[int, Any]]
 BOOL, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 3, 4, 5, 6, 7, 8, 9, 12
-_VARINTS = frozenset({I16, I32, I64})
-_BYTES = [bytes([byte]) for byte in range(0x80)]
+_VARINT_KINDS = frozenset({I16, I32, I64})
+_SINGLE_BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
 def decode_struct(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
@@ -43,7 +43,7 @@ def decode_struct(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last
             else:
                 number, at = read_zigzag(data, at)
             kind = head & 15
-            if kind in _VARINTS:  # most members are numbers: no call for those of a byte
+            if kind in _VARINT_KINDS:  # most members are numbers: no call for those of a byte
                 raw = data[at]
                 if raw < 0x80:
                     at += 1
@@ -78,7 +78,7 @@ def read_list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
 
 
 def _decode_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in _VARINTS:
+    if kind in _VARINT_KINDS:
         return read_zigzag(data, at)
     if kind == BINARY:
         length, at = read_varint(data, at)
@@ -89,7 +89,7 @@ def _decode_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> t
         inner, count, at = read_list_head(data, at)
         items: list[Any] = []
         for _ in range(count):
-            if inner in _VARINTS and data[at] < 0x80:
+            if inner in _VARINT_KINDS and data[at] < 0x80:
                 items.append((data[at] >> 1) ^ -(data[at] & 1))
                 at += 1
             elif inner in (1, 2):
@@ -114,7 +114,7 @@ def encode_number(value: int) -> bytes:
     """
     raw = value << 1 if value >= 0 else (-value << 1) - 1
     if raw < 0x80:
-        return _BYTES[raw]
+        return _SINGLE_BYTES[raw]
     out = bytearray()
     append_varint(out, raw)
     return bytes(out)
@@ -153,7 +153,7 @@ def _put_members(out: bytearray, struct: Struct, last: int) -> None:
 
 
 def _append_value(out: bytearray, kind: int, value: Any) -> None:
-    if kind in _VARINTS:
+    if kind in _VARINT_KINDS:
         append_zigzag(out, value)
     elif kind == BINARY:
         append_varint(out, len(value))

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from lakekit.errors import Corrupt, NotFound, SchemaMismatch, Unsupported
 from lakekit.format import foreign_file
-from lakekit.format.foreign_file import BYTES, STRING, ForeignFileSchema
+from lakekit.format.foreign_file import BYTES_TYPE, STRING_TYPE, ForeignFileSchema
 from lakekit.format_table.scan import is_hidden
 from lakekit.model import partition as partitions
 from lakekit.parallel import parallel_map
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HEAD_BYTES = 4
 _OTHER_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
-_TRANSACTIONS = re.compile(r"(base|delta|delete_delta)_\d+(_\d+)*")
+_HIVE_TRANSACTION_FOLDER = re.compile(r"(base|delta|delete_delta)_\d+(_\d+)*")
 _MARKER_NAMES = ("_SUCCESS", "_metadata", "_common_metadata")
 """What writers leave beside files, which says something of these files only."""
 
@@ -123,7 +123,7 @@ def _walk_files(storage: Storage, folder: str, inside: Sequence[Stat], folders: 
     for entry in inside:
         if not entry.is_dir:
             yield entry
-        elif _TRANSACTIONS.fullmatch(entry.name):
+        elif _HIVE_TRANSACTION_FOLDER.fullmatch(entry.name):
             raise Unsupported(
                 f"{entry.path} is of a transactional table of Hive, whose rows are not to be seen from its files. "
                 "Have Hive write them out plainly",
@@ -330,8 +330,8 @@ def wider_type(a: DataType, b: DataType) -> DataType | None:
             replace(a, precision=integer_digits + scale, scale=scale) if integer_digits + scale <= _MAX_DIGITS else None
         )
     if a.root in STRINGS and b.root in STRINGS:
-        return STRING
-    return BYTES if {a.root, b.root} <= {"BINARY", "VARBINARY"} else None
+        return STRING_TYPE
+    return BYTES_TYPE if {a.root, b.root} <= {"BINARY", "VARBINARY"} else None
 
 
 def _bare_type(t: DataType) -> DataType:
@@ -403,7 +403,7 @@ def _infer_type(texts: set[str]) -> DataType:
         t = DataType(root=root)
         if present and all(form.fullmatch(text) and _is_value(text, t) for text in present):
             return t
-    return STRING
+    return STRING_TYPE
 
 
 def _is_value(text: str, t: DataType) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Lists = Callable[[Sequence[str]], list[list[Stat]]]
 
-FIELDS = (
+OBJECT_TABLE_FIELDS = (
     Field("path", "STRING NOT NULL"),
     Field("parent_path", "STRING NOT NULL"),
     Field("name", "STRING NOT NULL"),
@@ -49,7 +49,7 @@ FIELDS = (
 )
 """The columns that an object table may have."""
 _LISTED_COLUMNS = ("path", "parent_path", "name", "length", "mtime", "atime")
-_BATCH = 50_000
+_ROWS_PER_FRAME = 50_000
 
 
 def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
@@ -73,7 +73,7 @@ def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.D
     Raises: `StorageFailed`, `Unsupported`.
     """
     storage, root, location = objects_location(ctx)
-    names = {field.name for field in FIELDS}
+    names = {field.name for field in OBJECT_TABLE_FIELDS}
     if odd := [field.name for field in ctx.schema.fields if field.name not in names]:
         raise Unsupported(
             f"{ctx.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table"
@@ -88,7 +88,7 @@ def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.D
         relative = entry.path.removeprefix(root).lstrip("/")
         path = f"{location}/{relative}"
         rows.append((path, path.rpartition("/")[0], entry.name, entry.size_bytes, entry.modified_ms, 0))
-        if len(rows) == _BATCH:
+        if len(rows) == _ROWS_PER_FRAME:
             yield _to_frame(rows, ctx)
             rows, count = [], count + 1
     if rows or not count:
@@ -114,13 +114,15 @@ def _list_by_level(lists: Lists, root: str) -> dict[str, list[Stat]]:
 
 
 def _to_frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
-    schema = polars_schema(FIELDS)
+    schema = polars_schema(OBJECT_TABLE_FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _LISTED_COLUMNS}
     frame = cast_columns(
         pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _LISTED_COLUMNS}
     )
     complete = frame.with_columns(
-        pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS
+        pl.lit(None, schema[field.name]).alias(field.name)
+        for field in OBJECT_TABLE_FIELDS
+        if field.name not in _LISTED_COLUMNS
     )
     return complete.select(col(field.name) for field in ctx.schema.fields)
 

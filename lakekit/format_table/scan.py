@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-_SCHEMA = "schema"
+_SCHEMA_FOLDER = "schema"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ def partition_frame(
 def list_files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
     """Return the data files of each of some folders, those in inner folders included, by path."""
     storage, _ = files_location(ctx)
-    own = None if ctx.paths.is_hidden else f"{ctx.root}/{_SCHEMA}"
+    own = None if ctx.paths.is_hidden else f"{ctx.root}/{_SCHEMA_FOLDER}"
     return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
 
 
@@ -210,7 +210,7 @@ def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]
 
 COLUMNAR_FORMATS = ("orc", "parquet")
 TEXT_FORMATS: dict[str, Any] = {"csv": csv, "json": json, "text": text}
-FORMATS = (*COLUMNAR_FORMATS, *TEXT_FORMATS)
+FORMAT_TABLE_FORMATS = (*COLUMNAR_FORMATS, *TEXT_FORMATS)
 """The formats of engine 1.4.2; 2.x adds mosaic."""
 
 
@@ -239,8 +239,10 @@ def check_new_format(format_name: str, schema: TableSchema) -> None:
 
     Raises: `SchemaMismatch` where every column is a partition column.
     """
-    if format_name not in FORMATS:
-        msg = f"Format table unsupported file format: {format_name}. Supported formats: {', '.join(FORMATS)}"
+    if format_name not in FORMAT_TABLE_FORMATS:
+        msg = (
+            f"Format table unsupported file format: {format_name}. Supported formats: {', '.join(FORMAT_TABLE_FORMATS)}"
+        )
         raise Unsupported(msg, feature=f"format-table.{format_name}")
     fields = file_fields(schema)
     if not fields:

@@ -96,7 +96,7 @@ class Hex:
             raise NotFound(
                 f"{self.name}: no compressed block at byte {offset}; their offsets are {offsets}", name=str(offset)
             )
-        spans = SpanRecorder(section=hexdump_formats.FORMATS[self.format].spec_section)
+        spans = SpanRecorder(section=hexdump_formats.HEX_FORMATS[self.format].spec_section)
         error: LakekitError | None = None
         try:
             hexdump_formats.record_block_spans(region, spans, self.fields)

@@ -128,7 +128,7 @@ def detect_format(data: bytes, name: str) -> str:
         return "hint"
     raise InvalidOption(
         f"{file or 'these bytes'}: begins with {data[:8].hex(' ') or 'nothing'}, which tells no format; give format= "
-        f"one of {', '.join(FORMATS)}",
+        f"one of {', '.join(HEX_FORMATS)}",
         key="format",
         value=None,
     )
@@ -157,7 +157,7 @@ _FORMATS_BY_MAGIC = {
     metadata_records.PARQUET_MAGIC: "parquet",
     metadata_records.ORC_MAGIC: "orc",
     container.MAGIC.to_bytes(8, "big"): "file_index_container",
-    split.MAGIC.to_bytes(8, "big", signed=True): "data_split",
+    split.SPLIT_MAGIC.to_bytes(8, "big", signed=True): "data_split",
 }
 _FORMATS_BY_NAME = {
     "snapshot-": "snapshot",
@@ -332,12 +332,12 @@ def _record_untyped_row(cursor: Cursor, arity: int) -> None:
     row, width = bytes(cursor.data), binary_value.header_width(arity)
     nulls, end = (arity + 7) // 8, width + 8 * arity
     null_fields = [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1]
-    cursor.record(0, 1, "row kind", row[0], section=binary_value.ROWS)
-    cursor.record(1, nulls, "null bits", null_fields, section=binary_value.ROWS)
+    cursor.record(0, 1, "row kind", row[0], section=binary_value.ROW_SECTION)
+    cursor.record(1, nulls, "null bits", null_fields, section=binary_value.ROW_SECTION)
     for i, at in enumerate(range(width, end, 8)):
-        cursor.record(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOTS)
+        cursor.record(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOT_SECTION)
     cursor.record(1 + nulls, width - 1 - nulls, PADDING_LABEL, None)
-    cursor.record(end, len(row) - end, "variable part", row[end:], section=binary_value.SLOTS)
+    cursor.record(end, len(row) - end, "variable part", row[end:], section=binary_value.SLOT_SECTION)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ def _decode_entries(data: bytes, path: str | None) -> object:
     return entry_files.decode_entries([entry_files.ManifestBytes(path or "the manifest", data)])
 
 
-FORMATS: dict[str, HexFormat] = {
+HEX_FORMATS: dict[str, HexFormat] = {
     "snapshot": HexFormat("FORMAT 3.1", _walk_json(Snapshot.from_json)),
     "changelog": HexFormat("FORMAT 3.8", _walk_json(Snapshot.from_json)),
     "schema": HexFormat("FORMAT 2.1", _walk_json(TableSchema.from_json)),
@@ -520,8 +520,8 @@ def parse_format_argument(text: str) -> tuple[str, HexFormat, str]:
     Raises: `InvalidOption`.
     """
     name, _, argument = (piece.strip() for piece in text.partition(":"))
-    if name in FORMATS:
-        return name, FORMATS[name], argument
+    if name in HEX_FORMATS:
+        return name, HEX_FORMATS[name], argument
     for root, short in {
         "ROW": "binary_row",
         "ARRAY": "binary_array",
@@ -529,5 +529,5 @@ def parse_format_argument(text: str) -> tuple[str, HexFormat, str]:
         "MULTISET": "binary_map",
     }.items():
         if text.strip().upper().startswith(f"{root}<"):
-            return short, FORMATS[short], text.strip()
-    raise InvalidOption(f"no format is called {name!r}; there are {', '.join(FORMATS)}", key="format", value=text)
+            return short, HEX_FORMATS[short], text.strip()
+    raise InvalidOption(f"no format is called {name!r}; there are {', '.join(HEX_FORMATS)}", key="format", value=text)

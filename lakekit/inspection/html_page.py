@@ -13,7 +13,7 @@ import polars as pl
 from lakekit.draw import level_layout, levels, manifests, timeline
 from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, add_click_targets, render_page, snapshot_section
 from lakekit.draw.humanize import format_size, plural
-from lakekit.draw.shapes import WIDTH, Rect
+from lakekit.draw.shapes import DEFAULT_WIDTH, Rect
 from lakekit.errors import StorageFailed
 from lakekit.inspection import levels as picture, manifest_tree, timeline as history
 from lakekit.read.table_scan import context_of
@@ -35,7 +35,7 @@ MAX_BUCKETS = 24
 """The most buckets of a snapshot that are drawn."""
 MAX_BOXES = 400
 """The most boxes of a bucket; above it neighbours merge."""
-_INSET = 0.027
+_LEFT_INSET = 0.027
 
 
 def build_page(table: TableCore, *, snapshots: int = MAX_SNAPSHOTS, letters: int = MAX_CHARS) -> str:
@@ -134,9 +134,9 @@ def _manifest_pane(table: TableCore, snapshot_id: int) -> PagePane:
         Rect(
             key=f"{'index' if tree.index(row.key) else 'manifest'}/{row.key}",
             hint=row.hint,
-            x=_INSET * WIDTH,
+            x=_LEFT_INSET * DEFAULT_WIDTH,
             y=top + row.top + 1,
-            width=(1 - _INSET) * WIDTH,
+            width=(1 - _LEFT_INSET) * DEFAULT_WIDTH,
             height=manifests.ROW_HEIGHT - 2,
             color="text",
             corner_radius=3,
@@ -199,9 +199,9 @@ def _bucket_pane(
         Rect(
             key=f"{_box_kind(box)}/{box.files[0].name}",
             hint=box.hint,
-            x=box.left * WIDTH,
+            x=box.left * DEFAULT_WIDTH,
             y=box.top,
-            width=box.width * WIDTH,
+            width=box.width * DEFAULT_WIDTH,
             height=box.height,
             color="text",
             corner_radius=2,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
     from polars.lazyframe.resolver import FilterExpr
 
-    from lakekit.metadata.manifest_reader import Which
+    from lakekit.metadata.manifest_reader import ManifestListKind
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakekit.read.table_scan import TableCore, TableScan
     from lakekit.types import Field
 
-LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
+MANIFEST_LISTS: tuple[ManifestListKind, ...] = ("base", "delta", "changelog")
 MAX_SHOWN_ENTRIES = 200
 """The most entries that are returned as facts; the frame has all."""
 
@@ -152,7 +152,7 @@ def build_tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = No
         "changelog": snapshot.changelog_manifest_list,
     }
     lists = tuple(
-        _list_fact(ctx, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None
+        _list_fact(ctx, snapshot, which, name, where) for which in MANIFEST_LISTS if (name := named[which]) is not None
     )
     indexes, index_note = _index_facts(ctx, snapshot)
     return ManifestTree(
@@ -175,7 +175,9 @@ def _load_snapshot(table: TableCore, snapshot_id: int) -> tuple[TableContext, Sn
     return time_travel.schema_of(ctx, time_travel.position_of(snapshot)), snapshot
 
 
-def _list_fact(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where: TreeFilter | None) -> ListFact:
+def _list_fact(
+    ctx: TableContext, snapshot: Snapshot, which: ManifestListKind, name: str, where: TreeFilter | None
+) -> ListFact:
     try:
         listed = manifest_files.manifest_files(ctx, snapshot, which)
     except FileMissing:
@@ -268,10 +270,10 @@ def list_entries(table: TableCore, name: str, at: int) -> pl.DataFrame:
     return frames.describe_entries(ctx, manifest_entries, ENTRY_COLUMNS)
 
 
-def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
+def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, ManifestListKind]:
     """Return a manifest of a snapshot by its name, and the list that has it."""
-    by_name: dict[str, tuple[ManifestFileMeta, Which]] = {}
-    for which in reversed(LISTS):
+    by_name: dict[str, tuple[ManifestFileMeta, ManifestListKind]] = {}
+    for which in reversed(MANIFEST_LISTS):
         with suppress(FileMissing):
             by_name |= {m.name: (m, which) for m in manifest_files.manifest_files(ctx, snapshot, which)}
     if name not in by_name:

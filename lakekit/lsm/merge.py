@@ -163,15 +163,15 @@ def sort_map_entries(column: pl.Expr, t: DataType) -> pl.Expr:
 DEFAULT_FUNCTION = "last_non_null_value"
 PRIMARY_KEY = "primary-key"
 LAST_VALUE = "last_value"
-_IGNORE_DELETE = (
+_IGNORE_DELETE_OPTIONS = (
     "ignore-delete",
     "first-row.ignore-delete",
     "deduplicate.ignore-delete",
     "partial-update.ignore-delete",
 )
-_ON_DELETE = "partial-update.remove-record-on-delete"
-_ON_GROUP = "partial-update.remove-record-on-sequence-group"
-_GROUP = ".sequence-group"
+_REMOVE_ON_DELETE_OPTION = "partial-update.remove-record-on-delete"
+_REMOVE_ON_GROUP_OPTION = "partial-update.remove-record-on-sequence-group"
+_GROUP_SUFFIX = ".sequence-group"
 
 
 def merge_spec_from_options(
@@ -203,7 +203,9 @@ def merge_spec_from_options(
         if engine == "partial-update"
         else {}
     )
-    remove = {"partial-update": _ON_DELETE, "aggregation": "aggregation.remove-record-on-delete"}.get(engine)
+    remove = {"partial-update": _REMOVE_ON_DELETE_OPTION, "aggregation": "aggregation.remove-record-on-delete"}.get(
+        engine
+    )
     spec = MergeSpec(
         engine=engine,
         key_columns=schema.trimmed_primary_keys,
@@ -211,7 +213,7 @@ def merge_spec_from_options(
         primary_key=schema.primary_keys,
         sequence_fields=_split_names(table_options.get("sequence.field", "")),
         is_descending=table_options.get("sequence.field.sort-order", "ascending").strip().lower() == "descending",
-        ignores_deletes=any(_read_flag(table_options, name) for name in _IGNORE_DELETE),
+        ignores_deletes=any(_read_flag(table_options, name) for name in _IGNORE_DELETE_OPTIONS),
         removes_on_delete=remove is not None and _read_flag(table_options, remove),
         functions=functions,
         sequence_groups=groups,
@@ -343,14 +345,14 @@ def _partial_update_functions(
 
 
 def _sequence_groups(table_options: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGroup, ...]:
-    removing = table_options.get(_ON_GROUP)
+    removing = table_options.get(_REMOVE_ON_GROUP_OPTION)
     removers = removing.split(",") if removing is not None else []
     groups: list[SequenceGroup] = []
     taken: dict[str, str] = {}
     for key in sorted(table_options):
-        if not (key.startswith("fields.") and key.endswith(_GROUP)):
+        if not (key.startswith("fields.") and key.endswith(_GROUP_SUFFIX)):
             continue
-        columns = tuple(key[len("fields.") : -len(_GROUP)].split(","))
+        columns = tuple(key[len("fields.") : -len(_GROUP_SUFFIX)].split(","))
         protected = tuple(table_options[key].split(","))
         for name in (*columns, *protected):
             if not schema.has(name):
@@ -370,8 +372,8 @@ def _sequence_groups(table_options: Mapping[str, str], schema: TableSchema) -> t
     strays = [name for name in removers if not any(name in group.columns for group in groups)]
     if strays:
         raise InvalidOption(
-            f"field '{removing}' defined in '{_ON_GROUP}' option must be part of sequence groups",
-            key=_ON_GROUP,
+            f"field '{removing}' defined in '{_REMOVE_ON_GROUP_OPTION}' option must be part of sequence groups",
+            key=_REMOVE_ON_GROUP_OPTION,
             value=removing,
         )
     return tuple(groups)
@@ -381,9 +383,13 @@ def _check_consistency(spec: MergeSpec, table_options: Mapping[str, str]) -> Non
     pairs: list[tuple[bool, str, str]] = []
     if spec.engine == "partial-update":
         pairs = [
-            (spec.ignores_deletes and spec.removes_on_delete, "ignore-delete", _ON_DELETE),
-            (spec.ignores_deletes and _ON_GROUP in table_options, "ignore-delete", _ON_GROUP),
-            (spec.removes_on_delete and bool(spec.sequence_groups), "sequence-group", _ON_DELETE),
+            (spec.ignores_deletes and spec.removes_on_delete, "ignore-delete", _REMOVE_ON_DELETE_OPTION),
+            (
+                spec.ignores_deletes and _REMOVE_ON_GROUP_OPTION in table_options,
+                "ignore-delete",
+                _REMOVE_ON_GROUP_OPTION,
+            ),
+            (spec.removes_on_delete and bool(spec.sequence_groups), "sequence-group", _REMOVE_ON_DELETE_OPTION),
         ]
     if spec.engine == "aggregation" and spec.removes_on_delete:
         pairs = [

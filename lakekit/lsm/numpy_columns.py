@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 RETRACT_BIT = 1
 """The bit that the kinds -U (1) and -D (3) have, and +I (0) and +U (2) do not."""
-_LOWEST = np.iinfo(np.int64).min
+_MIN_INT64 = np.iinfo(np.int64).min
 
 
 def not_null_mask(column: pl.Series) -> Bools | None:
@@ -121,13 +121,13 @@ def to_comparable(column: pl.Series, *, descending: bool = False, as_sequence: b
         comparable = ~comparable
     if not_null is None:
         return comparable
-    if (comparable[not_null] == _LOWEST).any():
+    if (comparable[not_null] == _MIN_INT64).any():
         comparable = pl.Series(comparable).rank("dense").to_numpy().astype(np.int64)
-    comparable[~not_null] = _LOWEST
+    comparable[~not_null] = _MIN_INT64
     return comparable
 
 
-NAN = int(float_order(np.array([np.nan]))[0])
+NAN_CODE = int(float_order(np.array([np.nan]))[0])
 """The integer of `to_comparable` for NaN."""
 
 

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LIST, SET, ARRAY = range(3)
+LIST_MODE, SET_MODE, ARRAY_MODE = range(3)
 _PREAMBLE_INTS = (2, 3, 10)
 _MIN_LG_K, _MAX_LG_K = 4, 21
 _HLL_FAMILY, _THETA_FAMILY = 7, 3
-_COMPACT, _EMPTY, _ORDERED = 0x08, 0x04, 0x10
+_COMPACT_FLAG, _EMPTY_FLAG, _ORDERED_FLAG = 0x08, 0x04, 0x10
 _LIST_SLOTS, _MIN_LG_SET = 8, 5
 _ARRAY_BEGIN = 40
-_MAX_VALUE, _EXCEPTION = 63, 15
+_MAX_VALUE, _EXCEPTION_SLOT = 63, 15
 _MAX_THETA = 2**63 - 1
 
 
@@ -55,7 +55,7 @@ def check_hll(data: bytes) -> None:
         raise _make_corrupt(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
     ints, version, family, lg_k, lg_table, flags, low, kinds = data[:8]
     mode, bits = kinds & 3, kinds >> 2 & 3
-    if mode > ARRAY or bits > 2 or ints != _PREAMBLE_INTS[mode]:
+    if mode > ARRAY_MODE or bits > 2 or ints != _PREAMBLE_INTS[mode]:
         raise _make_corrupt(f"mode {mode} of type {bits} with a preamble of {ints} ints", "mode", 7)
     if version != 1 or family != _HLL_FAMILY:
         raise _make_corrupt(
@@ -63,12 +63,12 @@ def check_hll(data: bytes) -> None:
         )
     if not _MIN_LG_K <= lg_k <= _MAX_LG_K:
         raise _make_corrupt(f"lg k is {lg_k}, where {_MIN_LG_K} to {_MAX_LG_K} are allowed", "lg k", 3)
-    compact = bool(flags & _COMPACT)
-    if mode == LIST:
+    compact = bool(flags & _COMPACT_FLAG)
+    if mode == LIST_MODE:
         if low > _LIST_SLOTS:
             raise _make_corrupt(f"{low} coupons in a list of {_LIST_SLOTS}", "count", 6)
         _check_coupons(data, 8, low, low if compact else _LIST_SLOTS)
-    elif mode == SET:
+    elif mode == SET_MODE:
         _check_set(data, lg_k, lg_table, compact=compact)
     else:
         _check_array(data, lg_k, bits, low, compact=compact)
@@ -94,12 +94,12 @@ def check_theta(data: bytes) -> None:
     elif preamble_words > 1:
         count = _read_number(data, 8, 4)
         theta = _read_number(data, 16, 8) if preamble_words == 3 else _MAX_THETA
-        _check_hashes(data, 8 * preamble_words, count, theta, ordered=version > 1 and bool(flags & _ORDERED))
-    elif version >= 3 and not flags & _EMPTY:
+        _check_hashes(data, 8 * preamble_words, count, theta, ordered=version > 1 and bool(flags & _ORDERED_FLAG))
+    elif version >= 3 and not flags & _EMPTY_FLAG:
         _check_hashes(data, 8, 1, _MAX_THETA, ordered=False)
 
 
-CHECKS: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_hll, "theta_sketch": check_theta}
+CHECK_OF_FUNCTION: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_hll, "theta_sketch": check_theta}
 """The check of an aggregate function's values."""
 
 
@@ -159,7 +159,7 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
     lg_k, lowest, count = facts
     slots = np.empty(2 * len(values), np.uint8)
     slots[0::2], slots[1::2] = values & 15, values >> 4
-    marked = np.flatnonzero(slots == _EXCEPTION)
+    marked = np.flatnonzero(slots == _EXCEPTION_SLOT)
     if len(marked) != count:
         raise _make_corrupt(f"{count} exceptions, where {len(marked)} slots have one", "exceptions", 36)
     if count == 0:
@@ -176,11 +176,11 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
     begin = _ARRAY_BEGIN + len(values)
     coupons = _check_coupons(data, begin, count, count if compact else 1 << lg_table)
     at, exceptions = np.sort(coupons & ((1 << lg_k) - 1)), coupons >> 26
-    if (at != marked).any() or (exceptions < lowest + _EXCEPTION).any():
+    if (at != marked).any() or (exceptions < lowest + _EXCEPTION_SLOT).any():
         raise _make_corrupt(
             "exceptions of other slots than those that have one, or of values that are none", "exceptions", begin
         )
-    if (slots[slots != _EXCEPTION].astype(np.int64) + lowest > _MAX_VALUE).any():
+    if (slots[slots != _EXCEPTION_SLOT].astype(np.int64) + lowest > _MAX_VALUE).any():
         raise _make_corrupt(f"values above {_MAX_VALUE}", "array", _ARRAY_BEGIN)
 
 

@@ -53,50 +53,54 @@ if TYPE_CHECKING:
     Look = Callable[[TableScan, Sequence[Field]], Sequence[pl.DataFrame]]
 
 
-_REGISTERS, _RANKS = 4096, 64
-_REGISTER_MASK = _REGISTERS - 1
-_LINEAR_COUNTING_LIMIT = 2.5 * _REGISTERS
+_REGISTER_COUNT, _RANK_COUNT = 4096, 64
+_REGISTER_MASK = _REGISTER_COUNT - 1
+_LINEAR_COUNTING_LIMIT = 2.5 * _REGISTER_COUNT
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctSketch:
     """A growing sketch of one column: a flag for each register and rank that a value had."""
 
-    register_bits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_REGISTERS * _RANKS, np.bool_))
+    register_bits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_REGISTER_COUNT * _RANK_COUNT, np.bool_))
 
     def add(self, values: pl.Series) -> None:
         """Add some values; nulls are ignored."""
         hashed = pl.Series("h", values.drop_nulls().hash(seed=0), pl.UInt64)
         positions = hashed.to_frame().select(
-            (pl.col("h") & _REGISTER_MASK).cast(pl.UInt32) * _RANKS
+            (pl.col("h") & _REGISTER_MASK).cast(pl.UInt32) * _RANK_COUNT
             + (pl.col("h") | _REGISTER_MASK).bitwise_leading_zeros()
         )
         self.register_bits[positions.to_series().to_numpy()] = True
 
     def to_bytes(self) -> bytes:
         """Return the registers, a byte each."""
-        shown = self.register_bits.reshape(_REGISTERS, _RANKS)[:, ::-1]
-        ranks = np.where(shown.any(axis=1), _RANKS - shown.argmax(axis=1), 0)
+        shown = self.register_bits.reshape(_REGISTER_COUNT, _RANK_COUNT)[:, ::-1]
+        ranks = np.where(shown.any(axis=1), _RANK_COUNT - shown.argmax(axis=1), 0)
         return ranks.astype(np.uint8).tobytes()
 
 
 def estimate_distinct(sketches: list[bytes]) -> int:
     """Return the estimated number of distinct values over all of some sketches."""
-    ranks = np.max(np.frombuffer(b"".join(sketches), np.uint8).reshape(len(sketches), _REGISTERS), axis=0)
-    estimate = 0.7213 / (1 + 1.079 / _REGISTERS) * _REGISTERS**2 / float(np.exp2(-ranks.astype(np.float64)).sum())
+    ranks = np.max(np.frombuffer(b"".join(sketches), np.uint8).reshape(len(sketches), _REGISTER_COUNT), axis=0)
+    estimate = (
+        0.7213 / (1 + 1.079 / _REGISTER_COUNT) * _REGISTER_COUNT**2 / float(np.exp2(-ranks.astype(np.float64)).sum())
+    )
     empty = int((ranks == 0).sum())
-    return round(_REGISTERS * log(_REGISTERS / empty) if empty and estimate <= _LINEAR_COUNTING_LIMIT else estimate)
+    return round(
+        _REGISTER_COUNT * log(_REGISTER_COUNT / empty) if empty and estimate <= _LINEAR_COUNTING_LIMIT else estimate
+    )
 
 
 # ---- analyze ------------------------------------------------------------
 
 
-_TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-_SECONDS = len("2024-01-01 00:00:00")
+_TEXT_ROOTS, _BYTE_ROOTS = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+_SECONDS_LENGTH = len("2024-01-01 00:00:00")
 _SKETCH_DTYPES = {"DECIMAL": pl.String(), "TIME": pl.Int64(), "DATE": pl.Int64()}
 """What values of some types are counted as."""
 _BATCH_ROWS = 1 << 18
-_PARTS = 256
+_MAX_PARTIAL_FRAMES = 256
 
 
 def analyze_table(ctx: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
@@ -157,11 +161,11 @@ def _fields_to_analyze(ctx: TableContext, columns: Sequence[str] | None) -> list
 
 
 def _has_statistics(field: Field) -> bool:
-    return bool(fixed_length_bytes(field.type)) or field.type.root in (*_TEXTS, *_BYTES)
+    return bool(fixed_length_bytes(field.type)) or field.type.root in (*_TEXT_ROOTS, *_BYTE_ROOTS)
 
 
 def _has_bounds(field: Field) -> bool:
-    return field.type.root not in (*_BYTES, "TIME")
+    return field.type.root not in (*_BYTE_ROOTS, "TIME")
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -203,7 +207,7 @@ def summarize_frames(ctx: TableContext, fields: Sequence[Field], frames: Iterabl
             sketches[column.name].add(
                 frame.get_column(column.name).cast(_SKETCH_DTYPES.get(column.type.root, frame.schema[column.name]))
             )
-        if len(parts) == _PARTS:
+        if len(parts) == _MAX_PARTIAL_FRAMES:
             parts = [_aggregate_parts(parts)]
     return _aggregate_parts(parts).with_columns(
         pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items()
@@ -219,8 +223,8 @@ def _column_aggregates(field: Field) -> list[pl.Expr]:
     aggregates = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
     if _has_bounds(field):
         aggregates += [column.min().alias(f"min {field.name}"), column.max().alias(f"max {field.name}")]
-    if field.type.root in (*_TEXTS, *_BYTES):
-        sizes = (column.str.len_bytes() if field.type.root in _TEXTS else column.bin.size()).cast(pl.Int64)
+    if field.type.root in (*_TEXT_ROOTS, *_BYTE_ROOTS):
+        sizes = (column.str.len_bytes() if field.type.root in _TEXT_ROOTS else column.bin.size()).cast(pl.Int64)
         aggregates += [sizes.sum().alias(f"bytes {field.name}"), sizes.max().alias(f"longest {field.name}")]
     return aggregates
 
@@ -270,7 +274,7 @@ def _bound_to_text(field: Field, value: pl.Expr) -> pl.Expr:
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             digits = field.type.precision or 0
             value = pl.when(is_printable(value)).then(value)  # no text holds the others: as if nothing were known
-            return value.dt.strftime("%Y-%m-%d %H:%M:%S%.9f").str.head(_SECONDS + (1 + digits if digits else 0))
+            return value.dt.strftime("%Y-%m-%d %H:%M:%S%.9f").str.head(_SECONDS_LENGTH + (1 + digits if digits else 0))
     return value.cast(pl.String)
 
 
@@ -280,7 +284,7 @@ def _to_column_statistics(field: Field, summary: Mapping[str, Any]) -> ColumnSta
         fixed_length_bytes(field.type),
         fixed_length_bytes(field.type),
     )
-    if field.type.root in (*_TEXTS, *_BYTES):
+    if field.type.root in (*_TEXT_ROOTS, *_BYTE_ROOTS):
         values = max(1, summary["rows"] - nulls)
         average, longest = -(-summary[f"bytes {field.name}"] // values), summary[f"longest {field.name}"] or 0
     return ColumnStatistics(

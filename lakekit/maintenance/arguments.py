@@ -10,7 +10,7 @@ from typing import Any
 from lakekit.errors import InvalidOption
 from lakekit.options.option import read_duration
 
-_MILLI = timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -26,7 +26,7 @@ def duration_ms(value: str | timedelta, key: str) -> int:
             raise InvalidOption(
                 f"{key}= takes a duration, which is not below 0; found {value}", key=key, value=str(value)
             )
-        return value // _MILLI
+        return value // _MILLISECOND
     if not isinstance(value, str):
         msg = f"{key}= takes a timedelta or a text such as '7 d', not {type(value).__name__}"
         raise TypeError(msg)
@@ -53,7 +53,7 @@ def time_ms(value: str | datetime, key: str, *, or_age: str = "") -> int:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return (
             (time.astimezone(UTC) if time.tzinfo is None else time) - _EPOCH
-        ) // _MILLI  # a float of seconds loses thousandths
+        ) // _MILLISECOND  # a float of seconds loses thousandths
     except (ValueError, OverflowError):
         raise InvalidOption(
             f"{key}= takes a time such as 2024-03-31 12:00:00{or_age}; found {str(value)[:100]!r}",

@@ -25,7 +25,7 @@ from lakekit.metadata import manifest_reader, schemas, snapshots, table_context
 from lakekit.model import index_manifest, snapshot
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.model.table_paths import TablePaths
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import OBJECT_TABLE
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.parallel import parallel_map
 from lakekit.storage import protocol
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK_BYTES = 8 << 20
-_METADATA = ("schema", "_schema", "snapshot", "changelog", "tag", "branch")
+_METADATA_FOLDERS = ("schema", "_schema", "snapshot", "changelog", "tag", "branch")
 """Folders that make a place one of a table, or of what is left of it."""
 
 
@@ -63,7 +63,9 @@ def check_location_free(target: TableLocation) -> None:
     root = target.paths.root
     names = [entry.name for entry in target.storage.list(root)]
     if not isinstance(target.storage, SupportsDirectories):  # and halves of files too
-        inside = (entry for name in names if name in _METADATA for entry in target.storage.list(f"{root}/{name}"))
+        inside = (
+            entry for name in names if name in _METADATA_FOLDERS for entry in target.storage.list(f"{root}/{name}")
+        )
         names = [entry.name for entry in inside if not entry.name.startswith(".")]
     if names:
         raise StorageFailed(
@@ -229,7 +231,7 @@ def _check_source(source: TableContext) -> None:
         kind = str(source.options.type)
         instead = (
             "cat.create_object_table makes another one of the same location"
-            if kind == OBJECTS
+            if kind == OBJECT_TABLE
             else "it is made again by its definition"
         )
         raise Unsupported(f"{source.name} is of type {kind}, and no clone is made of it: {instead}", feature=kind)

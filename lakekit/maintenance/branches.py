@@ -464,7 +464,7 @@ def delete_branch_files(ctx: TableContext, name: str) -> None:
 # ---- repair ------------------------------------------------------------
 
 
-_SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
+_REPAIR_SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
 
 
 def repair_hints(ctx: TableContext) -> pl.DataFrame:
@@ -493,7 +493,7 @@ def repair_hints(ctx: TableContext) -> pl.DataFrame:
             else:
                 ctx.storage.put(path, snapshot.encode_hint(wanted))
             mended.append((path, was, wanted))
-    return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
+    return pl.DataFrame(mended, schema=_REPAIR_SCHEMA, orient="row")
 
 
 def _first_of_last_run(ids: Sequence[int]) -> int | None:

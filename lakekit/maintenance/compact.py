@@ -374,7 +374,7 @@ def _write_order_key(file: DataFileMeta) -> tuple[int, str, int]:
 # ---- compact ------------------------------------------------------------
 
 
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -531,7 +531,7 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
     if not full and not ctx.options.needs_lookup:
         return
     written = {(message.partition, message.bucket) for message in committed}
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         job = compact_request(ctx, full=full, where=None, order_by=None, strategy="order")
         snapshot_buckets = SnapshotBuckets.at_snapshot(job.ctx, snapshots.latest(job.ctx))
         if full and interval > 1:
@@ -545,7 +545,7 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
                 job.ctx, compact_buckets(job, snapshot_buckets, sorted(written)), commit_user=job.commit_user
             )
         except Conflict:
-            if attempt == _ATTEMPTS - 1:
+            if attempt == _MAX_ATTEMPTS - 1:
                 raise
         else:
             return

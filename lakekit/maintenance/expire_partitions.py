@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-STRATEGIES = ("values-time", "update-time")
+EXPIRATION_STRATEGIES = ("values-time", "update-time")
 _NEXT_BYTES = 100
 
 
@@ -113,9 +113,9 @@ def _check_arguments(ctx: TableContext, age: int | None, strategy: str, formats:
         raise InvalidOption(
             f"{ctx.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time"
         )
-    if strategy not in STRATEGIES:
+    if strategy not in EXPIRATION_STRATEGIES:
         raise InvalidOption(
-            f"partition.expiration-strategy is {strategy!r}; lakekit knows {' and '.join(STRATEGIES)}",
+            f"partition.expiration-strategy is {strategy!r}; lakekit knows {' and '.join(EXPIRATION_STRATEGIES)}",
             key="partition.expiration-strategy",
             value=strategy,
         )

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 AGE_MS = 24 * 3_600_000
 """Younger files may belong to a commit that is under way."""
-_CLOCK = ".clock-"
-_HINTS = frozenset({"LATEST", "EARLIEST"})
+_CLOCK_FILE_PREFIX = ".clock-"
+_HINT_NAMES = frozenset({"LATEST", "EARLIEST"})
 _BLOB_SUFFIXES = (".managed.blob", ".blobref", ".blob")
 """Suffixes of files that data files refer to, not manifests: packs of values, references to them, and single values.
 
@@ -232,7 +232,7 @@ def _age_limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) ->
 
 def _storage_time_ms(ctx: TableContext) -> int:
     """Return the time of the storage's clock: that of a file written now."""
-    path = f"{ctx.root.rstrip('/')}/{_CLOCK}{ctx.runtime.new_id()}"
+    path = f"{ctx.root.rstrip('/')}/{_CLOCK_FILE_PREFIX}{ctx.runtime.new_id()}"
     try:
         ctx.storage.put(path, b"")
         seen = ctx.storage.stat(path)
@@ -272,8 +272,8 @@ def _list_candidates(
             )
         ]
     listings += [
-        _list_unfinished_writes(ctx, layout.root, _CLOCK, ""),
-        _list_unfinished_writes(ctx, layout.root, f".{_CLOCK}"),
+        _list_unfinished_writes(ctx, layout.root, _CLOCK_FILE_PREFIX, ""),
+        _list_unfinished_writes(ctx, layout.root, f".{_CLOCK_FILE_PREFIX}"),
     ]
     files, directories = _list_data_directories(ctx, outside, lists)
     return [*listings, *files], directories
@@ -300,7 +300,7 @@ def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _Di
 def _list_temporary_files(ctx: TableContext, directory: str, prefix: str) -> _DirectoryListing:
     """Return the files among snapshots that are neither a snapshot nor a hint."""
     return _list_directory_files(ctx, "temporary", directory).filter(
-        lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal()
+        lambda name: name not in _HINT_NAMES and not name.removeprefix(prefix).isdecimal()
     )
 
 
@@ -393,7 +393,7 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
     """
     names: set[str] = set()
     roots_read: dict[str, Snapshot] = {}
-    for _ in range(reachability.ATTEMPTS + 2):
+    for _ in range(reachability.MAX_ATTEMPTS + 2):
         now = reachability.read_all_roots(ctx)
         fresh = [root for root in now if roots_read.get(root.path) != root.snapshot]
         if roots_read and not fresh:

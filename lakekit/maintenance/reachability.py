@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 
 BRANCH_PREFIX = "branch-"
-_TAG = "tag-"
-ATTEMPTS = 3
+_TAG_PREFIX = "tag-"
+MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +101,11 @@ def read_all_roots(ctx: TableContext) -> list[GcRoot]:
 
     Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again.
     """
-    for attempt in range(ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         try:
             return [root for branch in list_branch_names(ctx) for root in read_branch_roots(on_branch(ctx, branch))]
         except Conflict:
-            if attempt == ATTEMPTS - 1:
+            if attempt == MAX_ATTEMPTS - 1:
                 raise
     raise AssertionError
 
@@ -129,9 +129,9 @@ def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
             for number, seen in metadata_io.list_ids_with_stat(ctx, layout.snapshot_dir, "snapshot-")
         ),
         *(
-            ("tag", entry.name.removeprefix(_TAG), entry)
+            ("tag", entry.name.removeprefix(_TAG_PREFIX), entry)
             for entry in ctx.storage.list(layout.tag_dir)
-            if entry.name.startswith(_TAG) and not entry.is_dir
+            if entry.name.startswith(_TAG_PREFIX) and not entry.is_dir
         ),
         *(
             ("changelog", str(number), seen)
@@ -209,7 +209,7 @@ def write_root_file(ctx: TableContext, path: str, data: bytes) -> None:
 _FLUSH_SOURCE = 0
 _BATCH_ENTRIES = 200_000
 """So many entries are decoded before those that do not matter are dropped."""
-_COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
+_REMOVED_FILE_COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
 """What is asked of a file that goes: where it and what lies beside it are, and how large it is."""
 
 
@@ -430,7 +430,7 @@ def _possibly_unneeded_entries(
     parts += [
         part.filter((part.integers("kind") == DELETE) & ~_flush_mask(part)) for part in _read_entry_batches(ctx, merged)
     ]
-    return columns_of.concat_entries([part.select(_COLUMNS) for part in parts])
+    return columns_of.concat_entries([part.select(_REMOVED_FILE_COLUMNS) for part in parts])
 
 
 def _needed_names(ctx: TableContext, retained: Sequence[GcRoot], files: _FileEntries) -> set[str]:

@@ -140,7 +140,7 @@ def rescale_buckets(ctx: TableContext, where: pl.Expr | str | None = None) -> Co
     )
     writers = BucketWriters(ctx, commit_user=user, replaces=True)
     try:
-        source = merged_rows(ctx, latest, None if where is None else user_expressions.condition(where, ctx))
+        source = merged_rows(ctx, latest, None if where is None else user_expressions.condition_on_table(where, ctx))
         for batch in row_conversion.convert_batches(source, ctx):
             writers.write(batch)
         replaced = Overwrite.serialized(partitions) if ctx.schema.partition_keys else Overwrite.entire_table()

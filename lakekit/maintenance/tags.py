@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-_NANOS = 1_000_000
-_ATTEMPTS = 5
+_NANOS_PER_MILLI = 1_000_000
+_MAX_ATTEMPTS = 5
 """The newest snapshot may expire while it gets a name: then the one after it gets that."""
 
 
@@ -80,7 +80,7 @@ def create_tag(
         if if_not_exists:
             return existing
         raise _make_exists_error(ctx, name)
-    tries = 1 if arguments else _ATTEMPTS
+    tries = 1 if arguments else _MAX_ATTEMPTS
     while True:
         tries -= 1
         lives_ms = ctx.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
@@ -272,7 +272,7 @@ def _make_tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int |
         name=name,
         snapshot=snapshot,
         create_time=Instant(wall_clock_ms(ctx.runtime.now_ms()), 0),
-        time_retained_ns=retain_ms * _NANOS,
+        time_retained_ns=retain_ms * _NANOS_PER_MILLI,
     )
 
 
@@ -326,12 +326,12 @@ def success_path(ctx: TableContext, name: str) -> str:
 # ---- auto tags ------------------------------------------------------------
 
 
-_MILLI = timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLI for year in (1001, 9999))
+_FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND for year in (1001, 9999))
 """Between these times, in milliseconds since 1970, years have four digits in every zone."""
 _LOOKED_AT_BYTES = 2_000
-_OFFSET = re.compile(
+_ZONE_OFFSET = re.compile(
     r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))"
     r"(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?"
 )
@@ -362,7 +362,7 @@ def create_automatic_tags(ctx: TableContext, *, dry_run: bool = False) -> list[s
             f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter",
             key="tag.creation-delay",
         )
-    if not _MILLI <= length <= _MAX_PERIOD:
+    if not _MILLISECOND <= length <= _MAX_PERIOD:
         msg = (
             f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to "
             f"{_MAX_PERIOD.days} days"
@@ -482,7 +482,7 @@ def _parse_zone(name: str, key: str) -> tzinfo:
     """Return a zone of the database, or one given by its offset from UTC: GMT-08:00, +0530, Z."""
     if name in ("Z", "UT"):
         return UTC
-    if (offset := _OFFSET.fullmatch(name)) is not None:
+    if (offset := _ZONE_OFFSET.fullmatch(name)) is not None:
         hours, minutes, seconds = (int(part or 0) for part in offset.group("hours", "minutes", "seconds"))
         away = timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if minutes < 60 and seconds < 60 and away <= _MAX_OFFSET:
@@ -496,7 +496,7 @@ def _parse_zone(name: str, key: str) -> tzinfo:
 
 def _period_start(time: datetime, length: timedelta) -> datetime:
     """Return the begin of the period that a time lies in; periods are counted from 1970."""
-    return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
+    return _EPOCH + int((time - _EPOCH) / _MILLISECOND) // (length // _MILLISECOND) * length
 
 
 def _delete_excess_tags(ctx: TableContext) -> None:

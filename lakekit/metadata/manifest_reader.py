@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.progress import WorkProgress
 
-    Which = Literal["all", "base", "delta", "changelog"]
+    ManifestListKind = Literal["all", "base", "delta", "changelog"]
     T = TypeVar("T")
 
 DECODE_BATCH_BYTES = 32 << 20
@@ -55,11 +55,11 @@ _MANIFEST_META_BYTES = 800
 """Estimated memory of one decoded `ManifestFileMeta` or `IndexManifestEntry`."""
 _SHARED_BYTES = 8
 """Memory of a further reference to the same decoded object."""
-_LIST, _INDEX, _ENTRIES = "list", "index", "entries"
+_LIST_KEY, _INDEX_KEY, _ENTRIES_KEY = "list", "index", "entries"
 """Kinds of decoded metadata files, for cache keys."""
-_PARTLY_READ, _LIVE_MASK, _LIVE_ENTRIES, _CACHED_BYTES = "asked", "standing", "live", 200
+_PARTLY_READ, _LIVE_MASK, _LIVE_ENTRIES, _CACHE_ENTRY_BYTES = "asked", "standing", "live", 200
 """Kinds of cache keys: a manifest was decoded for some partitions only; the mask of live entries of manifests; these
-live entries. `_CACHED_BYTES` is the estimated memory of such a cache entry.
+live entries. `_CACHE_ENTRY_BYTES` is the estimated memory of such a cache entry.
 """
 
 
@@ -68,27 +68,34 @@ def empty_entries() -> ManifestEntries:
     return columns_of.empty_entries()
 
 
-def manifest_files(location: MetadataLocation, snapshot: Snapshot, which: Which = "all") -> list[ManifestFileMeta]:
+def manifest_files(
+    location: MetadataLocation, snapshot: Snapshot, which: ManifestListKind = "all"
+) -> list[ManifestFileMeta]:
     """Return the manifests of a snapshot, in order.
 
     `which`: read the base list, the delta list, both (`all`) or the changelog list. A snapshot without a changelog list
     has no changelog manifests. Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     manifest_metas: list[ManifestFileMeta] = []
-    for kind in _lists_of(which):
-        name, size_bytes = _list_of(snapshot, kind)
+    for kind in _list_kinds(which):
+        name, size_bytes = _list_name_and_size(snapshot, kind)
         if name is not None:
             manifest_metas += _read_once(
-                location, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {location.name}", manifests.decode_list
+                location,
+                _LIST_KEY,
+                name,
+                size_bytes,
+                f"snapshot {snapshot.id} of {location.name}",
+                manifests.decode_list,
             )
     return manifest_metas
 
 
-def _lists_of(which: Which) -> tuple[Which, ...]:
+def _list_kinds(which: ManifestListKind) -> tuple[ManifestListKind, ...]:
     return ("base", "delta") if which == "all" else (which,)
 
 
-def _list_of(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
+def _list_name_and_size(snapshot: Snapshot, which: ManifestListKind) -> tuple[str | None, int | None]:
     """Return the name of one manifest list of a snapshot (None: no such list), and its size (None: unknown)."""
     match which:
         case "base":
@@ -98,16 +105,16 @@ def _list_of(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
     return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
 
 
-def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which]]) -> None:
+def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, ManifestListKind]]) -> None:
     """Read and decode many manifest lists together, into the cache that `manifest_files` reads.
 
     Missing lists are skipped; `manifest_files` raises for them. Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     cache = location.runtime.metadata_cache
     missing: dict[str, tuple[str, int | None, str]] = {}
-    for snapshot, kind in ((snapshot, kind) for snapshot, which in lists for kind in _lists_of(which)):
-        name, size_bytes = _list_of(snapshot, kind)
-        if name is not None and cache.get(_cache_key(location, _LIST, name)) is None:
+    for snapshot, kind in ((snapshot, kind) for snapshot, which in lists for kind in _list_kinds(which)):
+        name, size_bytes = _list_name_and_size(snapshot, kind)
+        if name is not None and cache.get(_cache_key(location, _LIST_KEY, name)) is None:
             missing[location.paths.manifest(name)] = (name, size_bytes, f"snapshot {snapshot.id} of {location.name}")
     if len(missing) < 2:
         return
@@ -124,7 +131,7 @@ def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Sn
         fresh = {id(file) for file in files} - counted_ids
         counted_ids |= fresh
         cache.put(
-            {_cache_key(location, _LIST, missing[path][0]): files},
+            {_cache_key(location, _LIST_KEY, missing[path][0]): files},
             _MANIFEST_META_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files),
         )
 
@@ -139,7 +146,7 @@ def index_entries(location: MetadataLocation, snapshot: Snapshot) -> list[IndexM
     return list(
         _read_once(
             location,
-            _INDEX,
+            _INDEX_KEY,
             snapshot.index_manifest,
             None,
             f"snapshot {snapshot.id} of {location.name}",
@@ -214,7 +221,7 @@ def _live_entries(
     if cached is not None and cached[0] == names:
         if isinstance(cached[1], columns_of.ManifestEntries):
             return cached[1]
-        first = cache.get(_cache_key(location, _ENTRIES, names[0]))
+        first = cache.get(_cache_key(location, _ENTRIES_KEY, names[0]))
         if first is not None and first.all_entries.table is cached[1]():
             return first.all_entries
     entries = read_entries(location, files, columns=columns)
@@ -222,7 +229,7 @@ def _live_entries(
     if columns is not None or not names:
         return live
     if live is entries:
-        cache.put({key: (names, ref(entries.table))}, _CACHED_BYTES + _SHARED_BYTES * len(names))
+        cache.put({key: (names, ref(entries.table))}, _CACHE_ENTRY_BYTES + _SHARED_BYTES * len(names))
     elif (weight := live.table.nbytes + _SHARED_BYTES * len(names)) < cache.budget_bytes // 4:
         cache.put({key: (names, live)}, weight)
     return live
@@ -236,7 +243,7 @@ def _live_mask(
     mask: NDArray[np.bool_] | None = location.runtime.metadata_cache.get(key)
     if mask is None:
         mask = columns_of.live_mask(entries)
-        location.runtime.metadata_cache.put({key: mask}, len(mask) + _CACHED_BYTES * len(key))
+        location.runtime.metadata_cache.put({key: mask}, len(mask) + _CACHE_ENTRY_BYTES * len(key))
     return mask
 
 
@@ -271,7 +278,7 @@ def _cached_slices(location: MetadataLocation, files: Sequence[ManifestFileMeta]
     pieces: dict[str, _EntrySlice | _LazySlice] = {}
     missing: list[tuple[str, ManifestFileMeta]] = []
     for file in {file.name: file for file in files}.values():
-        piece = cache.get(_cache_key(location, _ENTRIES, file.name))
+        piece = cache.get(_cache_key(location, _ENTRIES_KEY, file.name))
         if piece is None:
             missing.append((location.paths.manifest(file.name), file))
         else:
@@ -294,14 +301,14 @@ def read_manifest_bytes(location: MetadataLocation, files: Sequence[ManifestFile
 def cache_list(location: MetadataLocation, name: str, files: Sequence[ManifestFileMeta]) -> None:
     """Cache the contents of a manifest list that was just written."""
     location.runtime.metadata_cache.put(
-        {_cache_key(location, _LIST, name): list(files)}, _MANIFEST_META_BYTES * (len(files) + 1)
+        {_cache_key(location, _LIST_KEY, name): list(files)}, _MANIFEST_META_BYTES * (len(files) + 1)
     )
 
 
 def cache_index(location: MetadataLocation, name: str, entries: Sequence[IndexManifestEntry]) -> None:
     """Cache the contents of an index manifest that was just written."""
     location.runtime.metadata_cache.put(
-        {_cache_key(location, _INDEX, name): list(entries)}, _MANIFEST_META_BYTES * (len(entries) + 1)
+        {_cache_key(location, _INDEX_KEY, name): list(entries)}, _MANIFEST_META_BYTES * (len(entries) + 1)
     )
 
 
@@ -316,7 +323,7 @@ def cache_entries(location: MetadataLocation, name: str, written: ManifestEntrie
         else _LazySlice(written)
     )
     location.runtime.metadata_cache.put(
-        {_cache_key(location, _ENTRIES, name): piece}, _MANIFEST_META_BYTES * (len(written) + 1)
+        {_cache_key(location, _ENTRIES_KEY, name): piece}, _MANIFEST_META_BYTES * (len(written) + 1)
     )
 
 
@@ -331,13 +338,13 @@ def _read_filtered(
     cache = location.runtime.metadata_cache
     paths = [(location.paths.manifest(file.name), file) for file in files]
     if any(
-        cache.get(_cache_key(location, _ENTRIES, file.name)) is not None
+        cache.get(_cache_key(location, _ENTRIES_KEY, file.name)) is not None
         or cache.get(_cache_key(location, _PARTLY_READ, file.name))
         for file in files
     ):
         entries = read_entries(location, files, columns=columns)
         return entries.filter(keep(entries.column("partition"))) if len(entries) else entries
-    cache.put({_cache_key(location, _PARTLY_READ, file.name): True for file in files}, _CACHED_BYTES * len(paths))
+    cache.put({_cache_key(location, _PARTLY_READ, file.name): True for file in files}, _CACHE_ENTRY_BYTES * len(paths))
     with _report_planning(location, len(paths)) as under_way:
         parts = [
             entry_files.decode_entries_where(_read_all(location, group, under_way), keep)
@@ -393,7 +400,7 @@ def _cache_slices(
     `counts`: the number of entries of each manifest.
     """
     pieces = [_EntrySlice(entries, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
-    keys: list[Hashable] = [_cache_key(location, _ENTRIES, name) for name in names]
+    keys: list[Hashable] = [_cache_key(location, _ENTRIES_KEY, name) for name in names]
     location.runtime.metadata_cache.put(
         dict(zip(keys, pieces, strict=True)), entries.table.nbytes + _MANIFEST_META_BYTES * len(pieces)
     )

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Stat
 
 T = TypeVar("T")
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 _MAX_SHOWN = 8
-_STEPS = 256
-_CACHED_BYTES = 2_000
+_MAX_HINT_STEPS = 256
+_CACHE_ENTRY_BYTES = 2_000
 MAX_CONCURRENT = 16
 """Snapshots that are asked for at once over a network, at most."""
 
@@ -150,7 +150,7 @@ def latest(location: MetadataLocation) -> Snapshot | None:
         if snapshot is not None:
             if hint_tag is not None and stat is not None and stat.tag is not None:
                 location.runtime.metadata_cache.put(
-                    {_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _CACHED_BYTES
+                    {_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _CACHE_ENTRY_BYTES
                 )
             return snapshot
     return _read_first_or_last(location, -1)
@@ -188,7 +188,7 @@ def search_latest(location: MetadataLocation, known_id: int = 0) -> Snapshot | N
     if newest is None:
         return latest(location)
     width = 1
-    for _ in range(_STEPS):
+    for _ in range(_MAX_HINT_STEPS):
         later = _next_snapshots(location, newest.id, width)
         newest = later[-1] if later else newest
         if len(later) < width:
@@ -230,7 +230,7 @@ def with_latest(location: MetadataLocation, look: Callable[[Snapshot | None], T]
     Raises what `look` raises.
     """
     snapshot = search_latest(location)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         try:
             return look(snapshot)
         except FileMissing:
@@ -264,7 +264,7 @@ def cache_newest(location: MetadataLocation, snapshot: Snapshot) -> bool:
     """Cache a snapshot that was just made, with its file's tag; return False if the file is gone."""
     stat = location.storage.stat(location.paths.snapshot(snapshot.id))
     if stat is not None and stat.tag is not None:
-        location.runtime.metadata_cache.put({_newest_key(location): (snapshot, stat.tag)}, _CACHED_BYTES)
+        location.runtime.metadata_cache.put({_newest_key(location): (snapshot, stat.tag)}, _CACHE_ENTRY_BYTES)
     return stat is not None
 
 
@@ -279,7 +279,7 @@ def read_earliest(location: MetadataLocation) -> Snapshot | None:
 
 def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None:
     snapshot_id = 0
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         listed = metadata_io.list_ids_with_stat(location, location.paths.snapshot_dir, "snapshot-")
         if not listed:
             return None
@@ -400,7 +400,7 @@ def _bisect_newest(
     find_snapshot: Callable[[MetadataLocation, int], Snapshot | None] = find,
 ) -> Snapshot | None:
     """Return the newest snapshot for which `holds` is true; once false, it is false for all newer ones."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         snapshot_ids = list_ids(location)
         low, high, newest = 0, len(snapshot_ids) - 1, None
         while low <= high:

@@ -26,7 +26,7 @@ from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import schemas
 from lakekit.model.table_paths import MAIN_BRANCH, Locations, TablePaths, is_plain_name, normalize_location
 from lakekit.options import table_options
-from lakekit.options.features import FEATURES, OFF_TEXTS, find_read_refusal, refuse
+from lakekit.options.features import FEATURES, OFF_TEXTS, find_read_refusal, make_refusal
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.runtime import REAL_RUNTIME
@@ -360,7 +360,7 @@ def schema_changed(table: CatalogedTable, schema: TableSchema) -> None:
 
 
 ICEBERG_OPTION = "metadata.iceberg.storage"
-_REMEDY = "Change it with the Java engine; lk.features() lists what lakekit reads and writes"
+_READ_REMEDY = "Change it with the Java engine; lk.features() lists what lakekit reads and writes"
 _ICEBERG_REMEDY = (
     "Readers of Iceberg would meet files that are gone, or old rows. Change it with the Java engine, "
     f"or, where nobody reads it as Iceberg any more, take the option away: t.alter(lk.reset_option({ICEBERG_OPTION!r}))"
@@ -406,8 +406,8 @@ def check_removable(ctx: TableContext) -> None:
 def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
     """Return the error for a table whose stored options or types lakekit cannot read; None if it can."""
     table_text = f"table {ctx.name}"
-    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_REMEDY) or find_read_refusal(
-        ctx.all_options, table_text, instead=_REMEDY
+    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_READ_REMEDY) or find_read_refusal(
+        ctx.all_options, table_text, instead=_READ_REMEDY
     )
     return refusal or next(_unreadable_types(ctx.schema), None)
 
@@ -418,7 +418,7 @@ def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
         for root in _iter_type_roots(column.type):
             feature = FEATURES.get(f"type.{root.lower()}")
             if feature is not None and feature.read == "refused":
-                yield refuse(feature.name, f"column {column.name}", instead=_REMEDY)
+                yield make_refusal(feature.name, f"column {column.name}", instead=_READ_REMEDY)
 
 
 def _iter_type_roots(t: DataType) -> Iterator[str]:
@@ -437,11 +437,13 @@ def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
         if key.startswith("fields.") and key.endswith(_LAYOUT_SUFFIX):
             column = key.removeprefix("fields.").removesuffix(_LAYOUT_SUFFIX)
             if text == "shared-shredding":
-                yield refuse(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_REMEDY)
+                yield make_refusal(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_READ_REMEDY)
 
 
 def _make_refusal(ctx: TableContext, key: str) -> Unsupported:
-    return refuse(f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_REMEDY if key == ICEBERG_OPTION else _REMEDY)
+    return make_refusal(
+        f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_REMEDY if key == ICEBERG_OPTION else _READ_REMEDY
+    )
 
 
 def _enabled_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

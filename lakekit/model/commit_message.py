@@ -40,7 +40,7 @@ from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.errors import Unsupported
 from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFileMeta
-from lakekit.model.metadata_records import FILE
+from lakekit.model.metadata_records import FILE_FIELDS
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.types import Instant, parse
 
@@ -51,11 +51,23 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-_STATS = "ROW<_MIN_VALUES BYTES, _MAX_VALUES BYTES, _NULL_COUNTS ARRAY<BIGINT>>"
+_STATS_TYPE = "ROW<_MIN_VALUES BYTES, _MAX_VALUES BYTES, _NULL_COUNTS ARRAY<BIGINT>>"
 FILE_FIELD_TYPES = tuple(
     parse(text)
     for text in (
-        *("STRING", "BIGINT", "BIGINT", "BYTES", "BYTES", _STATS, _STATS, "BIGINT", "BIGINT", "BIGINT", "INT"),
+        *(
+            "STRING",
+            "BIGINT",
+            "BIGINT",
+            "BYTES",
+            "BYTES",
+            _STATS_TYPE,
+            _STATS_TYPE,
+            "BIGINT",
+            "BIGINT",
+            "BIGINT",
+            "INT",
+        ),
         *(
             "ARRAY<STRING>",
             "TIMESTAMP(3)",
@@ -69,7 +81,7 @@ FILE_FIELD_TYPES = tuple(
         ),
     )
 )
-FILE_FIELD_NAMES = tuple(name for name, _ in FILE)
+FILE_FIELD_NAMES = tuple(name for name, _ in FILE_FIELDS)
 INDEX_FIELD_NAMES = (
     "_INDEX_TYPE",
     "_FILE_NAME",
@@ -81,13 +93,13 @@ INDEX_FIELD_NAMES = (
 )
 _RANGE_3 = "ROW<f0 STRING, f1 INT, f2 INT>"
 _RANGE_4 = "ROW<f0 STRING, f1 INT, f2 INT, c BIGINT>"
-_GLOBAL = "ROW<s BIGINT, e BIGINT, f INT, x ARRAY<INT>, m BYTES>"
+_GLOBAL_INDEX_TYPE = "ROW<s BIGINT, e BIGINT, f INT, x ARRAY<INT>, m BYTES>"
 _INDEX_HEAD = ("STRING", "STRING", "BIGINT", "BIGINT")
 INDEX_FIELD_TYPES = {
     1: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_3}>")),
     2: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>")),
     3: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>", "STRING")),
-    4: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>", "STRING", _GLOBAL)),
+    4: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>", "STRING", _GLOBAL_INDEX_TYPE)),
 }
 """The fields of an index file by its own version: 2 counts deleted rows, 3 has paths outside the table, 4 global
 indexes.

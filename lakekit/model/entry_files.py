@@ -20,7 +20,7 @@ from lakekit.codec import avro_columns, avro_container
 from lakekit.codec.avro_schema import unwrap_record
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries, metadata_records
-from lakekit.model.manifest_entries import SCHEMA, ManifestEntries
+from lakekit.model.manifest_entries import ENTRY_SCHEMA, ManifestEntries
 from lakekit.model.manifests import stats_to_record
 from lakekit.model.metadata_records import invalid_field
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Keep = Callable[[pa.BinaryArray], NDArray[np.bool_]]
 
-VERSION = 2
+ENTRY_VERSION = 2
 _HEAD_COLUMNS = {"_KIND": "kind", "_PARTITION": "partition", "_BUCKET": "bucket", "_TOTAL_BUCKETS": "total_buckets"}
 _FILE_COLUMNS = {
     "_FILE_NAME": "file_name",
@@ -59,8 +59,8 @@ _FILE_COLUMNS = {
     "_WRITE_COLS": "write_cols",
 }
 _STATS_COLUMNS = {"_MIN_VALUES": "min", "_MAX_VALUES": "max", "_NULL_COUNTS": "null_counts"}
-_KNOWN_ENTRY_FIELDS = frozenset(name for name, _ in metadata_records.FILE)
-_AVRO = b"avro"
+_KNOWN_ENTRY_FIELDS = frozenset(name for name, _ in metadata_records.FILE_FIELDS)
+_AVRO_DECLARATION_KEY = b"avro"
 """The metadata of an extra column: its declaration in the manifest it came from."""
 
 
@@ -158,7 +158,7 @@ def _guess_record_starts(lanes: VectorReader, branch: int | None = None) -> NDAr
     256, its row kind 0.
     """
     data = lanes.bytes
-    offsets = np.flatnonzero(data[: lanes.size] == 2 * VERSION)
+    offsets = np.flatnonzero(data[: lanes.size] == 2 * ENTRY_VERSION)
     offsets = offsets[data[offsets + 1] <= 2 * manifest_entries.DELETE]
     length = data[offsets + 2]
     fits = (length >= 24) & (length & 15 == 8)
@@ -212,16 +212,20 @@ def _entries_table(
             for part, end in _STATS_COLUMNS.items()
         }
     _check_entries(source_columns.get("_VERSION"), columns, origin)
-    fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
+    fields, arrays = list(ENTRY_SCHEMA), [columns[name] for name in ENTRY_SCHEMA.names]
     for name, part in zip(file_type.names, file_type.children, strict=True) if file_type is not None else ():
         if name not in _KNOWN_ENTRY_FIELDS and metadata_records.is_rewritable(part) and inner[name].null_count < size:
-            fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declaration).encode()}))
+            fields.append(
+                pa.field(
+                    name, inner[name].type, metadata={_AVRO_DECLARATION_KEY: json.dumps(part.declaration).encode()}
+                )
+            )
             arrays.append(inner[name])
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 
 
 def _entries_column(column: pa.Array | None, name: str, ours: str, size: int, origin: _EntryOrigin) -> pa.Array:
-    field = SCHEMA.field(ours)
+    field = ENTRY_SCHEMA.field(ours)
     if column is None:
         if not field.nullable:
             raise origin.make_error(f"{name} is not there", name)
@@ -256,9 +260,11 @@ def _check_entries(version: pa.Array | None, columns: Mapping[str, pa.Array], or
     if version is None or version.null_count or not pa.types.is_integer(version.type):
         raise origin.make_error("_VERSION is not a number", "_VERSION")
     versions = version.to_numpy()
-    if (versions != VERSION).any():
+    if (versions != ENTRY_VERSION).any():
         path = origin.containers[0].path if origin.containers else origin.path
-        metadata_records.check_version([int(versions[versions != VERSION][0])], VERSION, "manifest entry", path)
+        metadata_records.check_version(
+            [int(versions[versions != ENTRY_VERSION][0])], ENTRY_VERSION, "manifest entry", path
+        )
     for name, ours in (
         ("_KIND", "kind"),
         ("_FILE_SIZE", "file_size"),
@@ -281,8 +287,12 @@ def encode_entries(entries: ManifestEntries, **write_options: Any) -> bytes:
     `write_options`: see `metadata_records.write`. Columns of newer writers follow its own, if they have values.
     """
     table = entries.table
-    added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(entries)]
-    fields = metadata_records.entry_fields(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
+    added = [
+        f for f in table.schema if f.name not in ENTRY_SCHEMA.names and table.column(f.name).null_count < len(entries)
+    ]
+    fields = metadata_records.entry_fields(
+        tuple((f.name, json.loads(f.metadata[_AVRO_DECLARATION_KEY])) for f in added)
+    )
     return metadata_records.write_records(fields, entry_records(entries, [f.name for f in added]), **write_options)
 
 
@@ -300,17 +310,17 @@ def entry_records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterat
             }
             for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
                 file[name] = {part: columns[f"{ours}_{end}"][i] for part, end in _STATS_COLUMNS.items()}
-            yield {"_VERSION": VERSION, "_FILE": file} | {
+            yield {"_VERSION": ENTRY_VERSION, "_FILE": file} | {
                 name: columns[ours][i] for name, ours in _HEAD_COLUMNS.items()
             }
 
 
 def encode_entry_rows(rows: Sequence[Row], **write_options: Any) -> bytes:
     """Encode a few entries, given as rows, as one manifest. `write_options`: see `metadata_records.write`."""
-    return metadata_records.write_records(_ENTRY, map(_record_of_row, rows), **write_options)
+    return metadata_records.write_records(_ENTRY_FIELDS, map(_record_of_row, rows), **write_options)
 
 
-_ENTRY = metadata_records.entry_fields()
+_ENTRY_FIELDS = metadata_records.entry_fields()
 
 
 def _record_of_row(row: Row) -> dict[str, Any]:
@@ -338,7 +348,7 @@ def _record_of_row(row: Row) -> dict[str, Any]:
         "_WRITE_COLS": file.write_cols,
     }
     return {
-        "_VERSION": VERSION,
+        "_VERSION": ENTRY_VERSION,
         "_KIND": kind,
         "_PARTITION": partition,
         "_BUCKET": bucket,

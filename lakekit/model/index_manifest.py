@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakekit.model.metadata_records import ExtraField
 
 
-HASH = "HASH"
+HASH_INDEX = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"
 ADD = 0
 DELETE = 1
@@ -89,7 +89,7 @@ class IndexManifestEntry(IndexFileMeta):
 # ---- index manifest ------------------------------------------------------------
 
 
-VERSION = 1
+INDEX_ENTRY_VERSION = 1
 _KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.index_entry_fields())
 
 
@@ -100,7 +100,10 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
     """
     file_records = metadata_records.read_records(data, path)
     metadata_records.check_version(
-        file_records.convert(lambda row: read_value(row, "_VERSION", int, path)), VERSION, "index manifest", path
+        file_records.convert(lambda row: read_value(row, "_VERSION", int, path)),
+        INDEX_ENTRY_VERSION,
+        "index manifest",
+        path,
     )
 
     def fact(row: dict[str, Any]) -> IndexManifestEntry:
@@ -191,7 +194,7 @@ def to_record(entry: IndexManifestEntry) -> dict[str, Any]:
     ranges = [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges]
     covers = entry.global_index
     return {
-        "_VERSION": VERSION,
+        "_VERSION": INDEX_ENTRY_VERSION,
         "_KIND": entry.kind,
         "_PARTITION": entry.partition,
         "_BUCKET": entry.bucket,

@@ -48,7 +48,7 @@ MAX_DEPTH = 200
 SYNTAX_ERROR_FIELD = "json"
 """The `field` of errors about text that is not JSON at all, as a half-written file's is not."""
 _LONG_BOUND = 2**63
-_ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {
+_ESCAPE_OF_CODE = {code: f"\\u{code:04X}" for code in range(32)} | {
     8: "\\b",
     9: "\\t",
     10: "\\n",
@@ -375,14 +375,14 @@ def format_scalar(value: Any) -> str:
 
 def quote_text(value: str) -> str:
     """Return a text as a JSON string."""
-    return '"' + value.translate(_ESCAPES) + '"'
+    return '"' + value.translate(_ESCAPE_OF_CODE) + '"'
 
 
 # ---- json marks ------------------------------------------------------------
 
 
 PUNCTUATION_FIELD = "punctuation"
-_TOKEN = re.compile(
+_JSON_TOKEN = re.compile(
     rb'"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|[{}\[\],:]'
 )
 _BLANKS = re.compile(rb"[ \t\r\n]*")
@@ -421,7 +421,7 @@ class _JsonWalk:
 
     def next_token(self, expected: bytes = b"") -> bytes:
         """Return the next token, which must be one of `expected` if that is given."""
-        matched = _TOKEN.match(self.data, self.skip_blanks())
+        matched = _JSON_TOKEN.match(self.data, self.skip_blanks())
         if matched is None or (expected and matched.group() not in expected):
             raise self.make_error("another sign wanted")
         self.at = matched.end()

@@ -4,7 +4,7 @@
        0 | 00000000… |      0 |             2 | data-….pq |      1000 |         2 |   |     0 | []          |
 
 Statistics and keys stay serialized rows (FORMAT 5.6) until they are compared (`model.stats`). `file(i)` returns the
-metadata of one file; planning never needs more than columns. Columns that are not in `SCHEMA` are fields of newer
+metadata of one file; planning never needs more than columns. Columns that are not in `ENTRY_SCHEMA` are fields of newer
 writers, kept under their Avro names for the next manifest.
 
 `live_entries` computes which files are live (FORMAT 4.5). Source: FORMAT.md 4.3-4.5, `ManifestEntry`, `FileEntry`,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 ADD = 0
 DELETE = 1
 
-_NULLS = pa.list_(pa.int64())
-_NAMES = pa.list_(pa.string())
-SCHEMA = pa.schema(
+_NULL_COUNTS_TYPE = pa.list_(pa.int64())
+_NAMES_TYPE = pa.list_(pa.string())
+ENTRY_SCHEMA = pa.schema(
     [
         pa.field("kind", pa.int8(), nullable=False),
         pa.field("partition", pa.binary(), nullable=False),
@@ -50,23 +50,23 @@ SCHEMA = pa.schema(
         pa.field("max_key", pa.binary(), nullable=False),
         pa.field("key_min", pa.binary(), nullable=False),
         pa.field("key_max", pa.binary(), nullable=False),
-        pa.field("key_null_counts", _NULLS),
+        pa.field("key_null_counts", _NULL_COUNTS_TYPE),
         pa.field("value_min", pa.binary(), nullable=False),
         pa.field("value_max", pa.binary(), nullable=False),
-        pa.field("value_null_counts", _NULLS),
+        pa.field("value_null_counts", _NULL_COUNTS_TYPE),
         pa.field("min_sequence_number", pa.int64(), nullable=False),
         pa.field("max_sequence_number", pa.int64(), nullable=False),
         pa.field("schema_id", pa.int64(), nullable=False),
         pa.field("level", pa.int32(), nullable=False),
-        pa.field("extra_files", _NAMES, nullable=False),
+        pa.field("extra_files", _NAMES_TYPE, nullable=False),
         pa.field("creation_time", pa.timestamp("ms")),
         pa.field("delete_row_count", pa.int64()),
         pa.field("embedded_index", pa.binary()),
         pa.field("file_source", pa.int8()),
-        pa.field("value_stats_cols", _NAMES),
+        pa.field("value_stats_cols", _NAMES_TYPE),
         pa.field("external_path", pa.string()),
         pa.field("first_row_id", pa.int64()),
-        pa.field("write_cols", _NAMES),
+        pa.field("write_cols", _NAMES_TYPE),
     ]
 )
 """`creation_time` is the writer's local wall clock. `file_source` is 0 for a flush, 1 for a compaction."""
@@ -74,7 +74,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntries:
-    """Manifest entries in order: one Arrow table with the columns of `SCHEMA`, each in one chunk."""
+    """Manifest entries in order: one Arrow table with the columns of `ENTRY_SCHEMA`, each in one chunk."""
 
     table: pa.Table
 
@@ -186,7 +186,7 @@ class ManifestEntries:
         ]
 
 
-_FILE_COLUMNS = [name for name in SCHEMA.names if name not in {"kind", "partition", "bucket", "total_buckets"}]
+_FILE_COLUMNS = [name for name in ENTRY_SCHEMA.names if name not in {"kind", "partition", "bucket", "total_buckets"}]
 _READ_COLUMNS = (
     "file_name",
     "file_size",
@@ -212,7 +212,7 @@ def _to_list(column: pa.Array) -> list[Any]:
 
 def empty_entries() -> ManifestEntries:
     """Return no entries."""
-    return ManifestEntries(SCHEMA.empty_table())
+    return ManifestEntries(ENTRY_SCHEMA.empty_table())
 
 
 def concat_entries(parts: Sequence[ManifestEntries]) -> ManifestEntries:
@@ -308,7 +308,9 @@ def entries_of_rows(rows: Sequence[Row]) -> ManifestEntries:
         "first_row_id": [f.first_row_id for f in files],
         "write_cols": [f.write_cols for f in files],
     }
-    return ManifestEntries(pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA))
+    return ManifestEntries(
+        pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in ENTRY_SCHEMA], schema=ENTRY_SCHEMA)
+    )
 
 
 # ---- which files are live --------------------------------------------------------------------------------------------
@@ -362,9 +364,9 @@ def merge_entries(parts: Sequence[ManifestEntries], group: Ints | None = None) -
     return entries.filter(mask)
 
 
-_IDENTITY = ("partition", "bucket", "level", "embedded_index", "external_path")
+_IDENTITY_COLUMNS = ("partition", "bucket", "level", "embedded_index", "external_path")
 """Members of the identity besides the name and the extra files."""
-LIVENESS_COLUMNS = ("kind", "file_name", "extra_files", *_IDENTITY)
+LIVENESS_COLUMNS = ("kind", "file_name", "extra_files", *_IDENTITY_COLUMNS)
 """The columns that tell which files are live."""
 
 
@@ -377,7 +379,7 @@ def identity_codes(entries: ManifestEntries) -> Ints:
     rows = np.flatnonzero(shared)
     indices = pa.array(rows, pa.int64())
     members = []
-    for name in _IDENTITY:
+    for name in _IDENTITY_COLUMNS:
         column = entries.column(name)
         if column.null_count < len(column):  # what every entry lacks tells nothing apart
             shared_values = column.take(indices)

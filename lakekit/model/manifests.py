@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from lakekit.codec.avro_container import Container
 
-VERSION = 2
+LIST_VERSION = 2
 _FREE_RECORDS = 1 << 14
 _MIN_RECORD_BYTES = 8
 """A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
-_KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.LIST)
-_CURRENT_SCHEMA = avro_schema.parse_schema(metadata_records.schema_text(metadata_records.LIST))
+_KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.MANIFEST_LIST_FIELDS)
+_CURRENT_SCHEMA = avro_schema.parse_schema(metadata_records.schema_text(metadata_records.MANIFEST_LIST_FIELDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
     """
     file_records = metadata_records.read_records(data, path, max_records=_max_records(len(data)))
     metadata_records.check_version(
-        file_records.convert(lambda row: read_value(row, "_VERSION", int, path)), VERSION, "manifest list", path
+        file_records.convert(lambda row: read_value(row, "_VERSION", int, path)), LIST_VERSION, "manifest list", path
     )
     files = file_records.convert(lambda row: _read_meta(row, file_records.unknown_fields(row, _KNOWN_FIELDS), path))
     if (repeated := first_duplicate(file.name for file in files)) is not None:
@@ -209,8 +209,8 @@ _USUAL_COLUMNS = [
     (name, avro_columns.arrow_type(part))
     for name, part in zip(_CURRENT_SCHEMA.names, _CURRENT_SCHEMA.children, strict=True)
 ]
-_COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
-_BOUNDS = {
+_COUNT_FIELDS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
+_BOUND_FIELDS = {
     name: name.lower().removeprefix("_")
     for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")
 }
@@ -221,21 +221,21 @@ def _read_metas(table: pa.Table) -> list[ManifestFileMeta]:
     if [(part.name, part.type) for part in table.schema] != _USUAL_COLUMNS:
         rows = table.to_pylist()
         metadata_records.check_version(
-            [read_value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None
+            [read_value(row, "_VERSION", int, None) for row in rows], LIST_VERSION, "manifest list", None
         )
         return [_read_meta(row, (), None) for row in rows]
-    metadata_records.check_version(table.column("_VERSION").unique().to_pylist(), VERSION, "manifest list", None)
+    metadata_records.check_version(table.column("_VERSION").unique().to_pylist(), LIST_VERSION, "manifest list", None)
     columns = {
-        name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNTS, *_BOUNDS)
+        name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNT_FIELDS, *_BOUND_FIELDS)
     }  # scalar: one a manifest, as all below
-    if any(min(columns[name], default=0) < 0 for name in _COUNTS):
+    if any(min(columns[name], default=0) < 0 for name in _COUNT_FIELDS):
         raise Corrupt("a number below 0", field="_FILE_SIZE")
     low, high, nulls = (part.to_pylist() for part in table.column("_PARTITION_STATS").combine_chunks().flatten())
     ranges = [
         Stats(min_values=first, max_values=last, null_counts=None if counts is None else tuple(counts))
         for first, last, counts in zip(low, high, nulls, strict=True)
     ]
-    counts_ = zip(*(columns[name] for name in _COUNTS), strict=True)
+    counts_ = zip(*(columns[name] for name in _COUNT_FIELDS), strict=True)
     return [
         ManifestFileMeta(
             name=checked_name(name, field="_FILE_NAME"),
@@ -244,7 +244,7 @@ def _read_metas(table: pa.Table) -> list[ManifestFileMeta]:
             num_deleted_files=deleted,
             partition_stats=ranges[index],
             schema_id=schema_id,
-            **{field: columns[own][index] for own, field in _BOUNDS.items()},
+            **{field: columns[own][index] for own, field in _BOUND_FIELDS.items()},
         )
         for index, (name, (size_bytes, added, deleted, schema_id)) in enumerate(
             zip(columns["_FILE_NAME"], counts_, strict=True)
@@ -281,12 +281,15 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
     added = extra_fields(file.extra for file in files)
     if not added and write_options.get("kind", "avro") == "avro" and "sync" not in write_options:
         return metadata_records.write_encoded(
-            metadata_records.LIST,
+            metadata_records.MANIFEST_LIST_FIELDS,
             map(_encode_file, files),
             codec=write_options.get("codec", "zstandard"),
             level=write_options.get("level", ZSTD_LEVEL),
         )
-    fields = (*metadata_records.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
+    fields = (
+        *metadata_records.MANIFEST_LIST_FIELDS,
+        *((name, json.loads(declared)) for name, declared in added.items()),
+    )
     rows = (
         dict.fromkeys(added) | to_record(file) | {e.name: e.value for e in file.extra if e.declaration == added[e.name]}
         for file in files
@@ -297,13 +300,13 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
 @lru_cache(maxsize=4096)
 def _encode_file(file: ManifestFileMeta) -> bytes:
     """Encode the record of a manifest; cached, as each list repeats most of the list before."""
-    return metadata_records.encode_record(metadata_records.LIST, to_record(file))
+    return metadata_records.encode_record(metadata_records.MANIFEST_LIST_FIELDS, to_record(file))
 
 
 def to_record(file: ManifestFileMeta) -> dict[str, Any]:
     """Return the members of a manifest in a list, without those of newer writers."""
     return {
-        "_VERSION": VERSION,
+        "_VERSION": LIST_VERSION,
         "_FILE_NAME": file.name,
         "_FILE_SIZE": file.size_bytes,
         "_NUM_ADDED_FILES": file.num_added_files,

@@ -74,7 +74,7 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
 
 
 def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
-    orc_bounds.check_file_bounds(path or "an ORC file", data)  # Arrow allocates by what its streams say
+    orc_bounds.check_tail_and_streams(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
     _check_limits(file.nrows, 0, len(data), limits, prefix, path)
     return _validate_table(file.read())
@@ -134,18 +134,18 @@ given as it is.
 """
 
 TIMESTAMP_TYPE = FrozenDict({"type": "long", "logicalType": "timestamp-millis"})
-STATS: Fields = (
+STATS_FIELDS: Fields = (
     ("_MIN_VALUES", "bytes"),
     ("_MAX_VALUES", "bytes"),
     ("_NULL_COUNTS", ("null", ("array", ("null", "long")))),
 )
-LIST: Fields = (
+MANIFEST_LIST_FIELDS: Fields = (
     ("_VERSION", "int"),
     ("_FILE_NAME", "string"),
     ("_FILE_SIZE", "long"),
     ("_NUM_ADDED_FILES", "long"),
     ("_NUM_DELETED_FILES", "long"),
-    ("_PARTITION_STATS", STATS),
+    ("_PARTITION_STATS", STATS_FIELDS),
     ("_SCHEMA_ID", "long"),
     ("_MIN_BUCKET", ("null", "int")),
     ("_MAX_BUCKET", ("null", "int")),
@@ -154,14 +154,14 @@ LIST: Fields = (
     ("_MIN_ROW_ID", ("null", "long")),
     ("_MAX_ROW_ID", ("null", "long")),
 )
-FILE: Fields = (
+FILE_FIELDS: Fields = (
     ("_FILE_NAME", "string"),
     ("_FILE_SIZE", "long"),
     ("_ROW_COUNT", "long"),
     ("_MIN_KEY", "bytes"),
     ("_MAX_KEY", "bytes"),
-    ("_KEY_STATS", STATS),
-    ("_VALUE_STATS", STATS),
+    ("_KEY_STATS", STATS_FIELDS),
+    ("_VALUE_STATS", STATS_FIELDS),
     ("_MIN_SEQUENCE_NUMBER", "long"),
     ("_MAX_SEQUENCE_NUMBER", "long"),
     ("_SCHEMA_ID", "long"),
@@ -184,7 +184,7 @@ ENTRY_HEAD: Fields = (
     ("_TOTAL_BUCKETS", "int"),
 )
 """The reference decodes these and `_FILE` by position: nothing may be added among them."""
-RANGE: Fields = (("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", ("null", "long")))
+RANGE_FIELDS: Fields = (("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", ("null", "long")))
 GLOBAL_INDEX: Fields = (
     ("_ROW_RANGE_START", "long"),
     ("_ROW_RANGE_END", "long"),
@@ -198,7 +198,7 @@ SOURCE_META: Fields = (("_SOURCE_META", ("null", "bytes")),)
 
 def entry_fields(extra: Fields = ()) -> Fields:
     """Return the fields of a manifest's record; `extra` are declarations after the last field of `_FILE`."""
-    return (*ENTRY_HEAD, ("_FILE", FILE + extra))
+    return (*ENTRY_HEAD, ("_FILE", FILE_FIELDS + extra))
 
 
 def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fields:
@@ -212,7 +212,7 @@ def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fiel
         ("_FILE_NAME", "string"),
         ("_FILE_SIZE", "long"),
         ("_ROW_COUNT", "long"),
-        ("_DELETIONS_VECTORS_RANGES", ("null", ("array", ("null", RANGE)))),
+        ("_DELETIONS_VECTORS_RANGES", ("null", ("array", ("null", RANGE_FIELDS)))),
         ("_EXTERNAL_PATH", ("null", "string")),
         ("_GLOBAL_INDEX", ("null", GLOBAL_INDEX + (SOURCE_META if source_meta else ()))),
         *extra,
@@ -230,7 +230,7 @@ def arrow_schema(fields: Fields) -> pa.Schema:
     return pa.schema([_arrow_field(name, t) for name, t in fields])
 
 
-_ARROW = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
+_ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
 _TINYINT_FIELDS = frozenset({"_KIND", "_FILE_SOURCE"})
 """TINYINT: a type of their own in ORC and Parquet, an int in Avro."""
 
@@ -244,7 +244,7 @@ def _arrow_field(name: str, t: Any) -> pa.Field:
 def _arrow_type(t: Any) -> pa.DataType:
     match t:
         case str():
-            return _ARROW[t]
+            return _ARROW_TYPES[t]
         case {"logicalType": _}:
             return pa.timestamp("ms")
         case dict() | list():  # declared by a newer writer
@@ -370,7 +370,7 @@ def check_count(record_count: int, max_records: int | None, path: str | None) ->
         )
 
 
-_COMPRESSIONS = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "deflate": ("zlib", "gzip")}
+_COMPRESSIONS_OF_CODEC = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "deflate": ("zlib", "gzip")}
 """What ORC and Parquet call an Avro codec; other names they share."""
 
 
@@ -388,7 +388,7 @@ def write_records(
     `codec` is Avro's name of a compression, `sync` an Avro file's sync marker.
     """
     if kind != "avro":
-        compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
+        compression = _COMPRESSIONS_OF_CODEC.get(codec, (codec, codec))[kind == "parquet"]
         return write_table(pa.Table.from_pylist(list(rows), arrow_schema(fields)), kind, compression)
     text, put = _record_writer(fields)
     return avro_container.write_container(

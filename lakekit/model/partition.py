@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"
 _ESCAPED_BYTES = frozenset([*range(0x20), 0x7F, *b"\"#%'*/:=?\\{}[]^"])
-_ESCAPES = {code: f"%{code:02X}" for code in _ESCAPED_BYTES}
-_HEX = re.compile("%([0-9a-fA-F]{2})")
-BLANK = (
+_ESCAPE_OF_CODE = {code: f"%{code:02X}" for code in _ESCAPED_BYTES}
+_PERCENT_ESCAPE = re.compile("%([0-9a-fA-F]{2})")
+JAVA_BLANKS = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
     "\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
 )
 """What Java calls white space."""
-_BLANK = frozenset(BLANK)
+_JAVA_BLANK_SET = frozenset(JAVA_BLANKS)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 86_400_000
 _WIDE_CONTEXT = Context(prec=200)
-_RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
+_INTEGER_BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 
 
 # ---- names and paths -------------------------------------------------------------------------------------------------
@@ -58,12 +58,12 @@ _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 
 def escape_name(text: str) -> str:
     """Escape a text for a directory name."""
-    return text.translate(_ESCAPES)
+    return text.translate(_ESCAPE_OF_CODE)
 
 
 def unescape_name(text: str) -> str:
     """Return the text of a directory name; a `%` without two hex digits after it stays."""
-    return _HEX.sub(lambda matched: chr(int(matched.group(1), 16)), text)
+    return _PERCENT_ESCAPE.sub(lambda matched: chr(int(matched.group(1), 16)), text)
 
 
 def partition_path(names: Iterable[str], texts: Iterable[str]) -> str:
@@ -90,7 +90,7 @@ def parse_partition_path(directory: str) -> tuple[tuple[str, str], ...]:
 
 def is_blank(text: str) -> bool:
     """Return whether Java calls the text empty or white space only: no-break spaces are not."""
-    return all(c in _BLANK for c in text)
+    return all(c in _JAVA_BLANK_SET for c in text)
 
 
 # ---- values -> texts -------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def _value_parser(t: DataType) -> Any:
         case root if root in STRINGS:
             return str
         case root if root in INTEGERS:
-            return lambda text: _parse_integer(text, _RANGES[root])
+            return lambda text: _parse_integer(text, _INTEGER_BITS[root])
         case "BOOLEAN":
             return lambda text: {"true": True, "false": False}.get(text.lower())
         case "FLOAT":
@@ -300,9 +300,9 @@ def _value_parser(t: DataType) -> Any:
         case "DECIMAL":
             return lambda text: _parse_decimal(text, t.precision or 10, t.scale or 0)
         case "DATE":
-            return lambda text: _parse_integer(text, 31) if _INTEGER.fullmatch(text) else _parse_date(text)
+            return lambda text: _parse_integer(text, 31) if _INTEGER_PATTERN.fullmatch(text) else _parse_date(text)
         case "TIME":
-            return lambda text: _parse_integer(text, 31) if _INTEGER.fullmatch(text) else _parse_time(text)[0]
+            return lambda text: _parse_integer(text, 31) if _INTEGER_PATTERN.fullmatch(text) else _parse_time(text)[0]
         case root if root in TIMESTAMPS:
             return _parse_timestamp
         case root if root in BINARIES:
@@ -310,14 +310,14 @@ def _value_parser(t: DataType) -> Any:
     raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_DATE = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
-_REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
+_INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,20}")
+_DATE_PATTERN = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")
+_TIME_PATTERN = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_REAL_PATTERN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
 
 
 def _parse_integer(text: str, bits: int) -> int | None:
-    if not _INTEGER.fullmatch(text):
+    if not _INTEGER_PATTERN.fullmatch(text):
         return None
     number = int(text)
     return number if -(1 << bits) <= number < 1 << bits else None
@@ -325,11 +325,13 @@ def _parse_integer(text: str, bits: int) -> int | None:
 
 def _parse_real(text: str) -> float | None:
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-    return special[text] if text in special else float(text) if len(text) < 400 and _REAL.fullmatch(text) else None
+    return (
+        special[text] if text in special else float(text) if len(text) < 400 and _REAL_PATTERN.fullmatch(text) else None
+    )
 
 
 def _parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    if len(text) > 100 or not _REAL.fullmatch(text):
+    if len(text) > 100 or not _REAL_PATTERN.fullmatch(text):
         return None
     number = Decimal(text)
     if number.adjusted() > 40 or number.adjusted() < -80:
@@ -339,7 +341,7 @@ def _parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def _parse_date(text: str) -> int | None:
-    matched = _DATE.fullmatch(text)
+    matched = _DATE_PATTERN.fullmatch(text)
     if matched is None:
         return None
     year, month, day = (int(part) for part in matched.groups())
@@ -350,7 +352,7 @@ def _parse_date(text: str) -> int | None:
 
 
 def _parse_time(text: str) -> tuple[int, int]:
-    matched = _TIME.fullmatch(text)
+    matched = _TIME_PATTERN.fullmatch(text)
     if matched is None:
         msg = "no time"
         raise ValueError(msg)
@@ -374,14 +376,14 @@ def _parse_timestamp(text: str) -> Instant | None:
 # ---- partition time ------------------------------------------------------------
 
 
-_DEFAULT = re.compile(
+_DEFAULT_TIME_PATTERN = re.compile(
     (
         r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: "
         r"(?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?)?"
     ),
     re.ASCII,
 )
-_PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'{}#]")
+_FORMATTER_TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'{}#]")
 _MAX_OPTIONAL_PARTS = 16
 _LETTER_RANGES = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "m": (0, 59), "s": (0, 59)}
 
@@ -397,7 +399,7 @@ def partition_time_ms(
     if pattern is not None:
         for name, value in zip(names, texts, strict=True):
             text = text.replace(f"${name}", value)
-    matched = (_DEFAULT if formatter is None else _compile_formatter(formatter)).fullmatch(text)
+    matched = (_DEFAULT_TIME_PATTERN if formatter is None else _compile_formatter(formatter)).fullmatch(text)
     if matched is None:
         return None
     parts: dict[str, int] = {}
@@ -448,7 +450,7 @@ def _compile_formatter(formatter: str) -> re.Pattern[str]:
             value=formatter,
         )
     pieces, open_parts, end, has_year = list[str](), list[str](), 0, False
-    for token in _PARTS.finditer(formatter):
+    for token in _FORMATTER_TOKEN.finditer(formatter):
         if token.start() != end:
             raise _unsupported_formatter(formatter, formatter[end])
         end = token.end()

@@ -188,12 +188,12 @@ class Consumer:
 
 
 MAX_ID = 2**63 - 1
-_DIGITS = len(str(MAX_ID))
+_MAX_ID_DIGITS = len(str(MAX_ID))
 
 
 def decode_hint(data: bytes) -> int | None:
     """Return the id in a hint; None if it is invalid, as every reader then lists the directory."""
-    if not 0 < len(data) <= _DIGITS or not data.isdigit():
+    if not 0 < len(data) <= _MAX_ID_DIGITS or not data.isdigit():
         return None
     snapshot_id = int(data)
     return snapshot_id if snapshot_id <= MAX_ID else None

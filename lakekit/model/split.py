@@ -90,9 +90,9 @@ class Split:
 # ---- split bytes ------------------------------------------------------------
 
 
-MAGIC = -2394839472490812314
-VERSION = 8
-_SHAPES = {
+SPLIT_MAGIC = -2394839472490812314
+SPLIT_VERSION = 8
+_MESSAGE_VERSIONS = {
     1: MessageVersion(15),
     2: MessageVersion(16),
     3: MessageVersion(17),
@@ -108,8 +108,8 @@ def encode_split(split: Split) -> bytes:
     """Return the bytes of a split, version 8."""
     total = b"\0" if split.total_buckets is None else b"\1" + _encode_i32(split.total_buckets)
     out = [
-        _encode_i64(MAGIC),
-        _encode_i32(VERSION),
+        _encode_i64(SPLIT_MAGIC),
+        _encode_i32(SPLIT_VERSION),
         _encode_i64(split.snapshot_id),
         encode_partition(split.partition),
         _encode_i32(split.bucket),
@@ -161,10 +161,10 @@ def decode_split(data: bytes, *, path: str | None = None) -> Split:
 def read_split(cursor: Cursor) -> Split:
     """Read the split at the cursor. Raises as `decode_split`."""
     first = cursor.i64be("magic or snapshot")
-    version = cursor.i32be("version") if first == MAGIC else 1
-    shape = _SHAPES.get(version)
-    if shape is None or (version == 1 and first == MAGIC):
-        msg = f"a split of version {version}: lakekit reads versions 1 to {VERSION}"
+    version = cursor.i32be("version") if first == SPLIT_MAGIC else 1
+    shape = _MESSAGE_VERSIONS.get(version)
+    if shape is None or (version == 1 and first == SPLIT_MAGIC):
+        msg = f"a split of version {version}: lakekit reads versions 1 to {SPLIT_VERSION}"
         raise Unsupported(msg, feature="file.split", path=cursor.path)
     snapshot = first if version == 1 else cursor.i64be("snapshot")
     partition, bucket, bucket_path = read_partition(cursor), cursor.i32be("bucket"), cursor.java_utf("bucket path")

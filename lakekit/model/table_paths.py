@@ -45,10 +45,10 @@ OBJECT_LOCATION = "object-location"
 REPORT_URL = "partition.mark-done-action.http.url"
 LOCATION_OPTIONS = (EXTERNAL_PATHS, FORMAT_TABLE_PATH, OBJECT_LOCATION, REPORT_URL)
 """Options of a table that name a place or a web service."""
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
+_URL_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _DATABASE_SUFFIX = ".db"
-_PORTS = {"http": 80, "https": 443}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_REFUSED_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ def _split_list(value: object) -> list[str]:
 def _normalize_named(text: str) -> list[str]:
     """Return every reading of a location named by a trusted side: a `file:` URL as written, and decoded."""
     readings = [] if _is_relative(text) else [normalize_location(text)]
-    scheme = _SCHEME.match(text)
+    scheme = _URL_SCHEME.match(text)
     if scheme is None or scheme.group(1).lower() == "file":
         try:
             readings.append(normalize_location(storages.open(text)[1]))
@@ -193,7 +193,7 @@ def _normalize_named(text: str) -> list[str]:
 
 
 def _is_relative(text: str) -> bool:
-    return _SCHEME.match(text) is None and not text.startswith("/")
+    return _URL_SCHEME.match(text) is None and not text.startswith("/")
 
 
 def normalize_location(location: str) -> str | None:
@@ -202,16 +202,16 @@ def normalize_location(location: str) -> str | None:
     Also None if it holds `.`, `..` or a control character. `file:///a/b/` -> `/a/b`, `/a//b` -> None, `S3A://bucket/a`
     -> `s3://bucket/a`, `HTTP://Host/x?q=1` -> `http://host:80/x`.
     """
-    if _CONTROL.search(location):
+    if _REFUSED_CHARACTERS.search(location):
         return None
-    scheme = _SCHEME.match(location)
+    scheme = _URL_SCHEME.match(location)
     if scheme is None:
         return _normalize_path(location)
     kind = scheme.group(1).lower()
     after_scheme = location[scheme.end() :]
     if kind == "file":
         return _normalize_path("/" + after_scheme.lstrip("/"))
-    if kind in _PORTS:
+    if kind in _DEFAULT_PORTS:
         return _normalize_web(location)
     authority, _, path = after_scheme.lstrip("/").partition("/")
     parts = _plain_parts(path)
@@ -233,7 +233,7 @@ def _normalize_path(path: str) -> str | None:
 def _normalize_web(url: str) -> str | None:
     try:
         parsed = urlsplit(url)
-        port = parsed.port or _PORTS[parsed.scheme]
+        port = parsed.port or _DEFAULT_PORTS[parsed.scheme]
     except ValueError:
         return None
     parts = None if parsed.path.startswith("//") else _plain_parts(parsed.path)
@@ -290,7 +290,7 @@ POSTPONE_BUCKET = -2
 UNAWARE_BUCKET = 0
 """The directory of the files of a table without fixed buckets (Paimon: `BucketMode.UNAWARE_BUCKET`)."""
 MAX_NAME_BYTES = 255
-_METADATA = frozenset(
+_METADATA_FOLDERS = frozenset(
     {"schema", "_schema", "snapshot", "changelog", "tag", "branch", "consumer", "manifest", "statistics"}
 )
 """Folders of a table that hold neither data nor indexes."""
@@ -503,7 +503,7 @@ class TablePaths:
     def _is_metadata(self, location: str) -> bool:
         """Return whether a normalized location is in a metadata folder of any branch of the table."""
         root = (normalize_location(self.root) or self.root).rstrip("/")
-        return location.startswith(f"{root}/") and location[len(root) + 1 :].partition("/")[0] in _METADATA
+        return location.startswith(f"{root}/") and location[len(root) + 1 :].partition("/")[0] in _METADATA_FOLDERS
 
     def _external(self, path: str, name: str) -> str:
         """Return the full path of a file given in a manifest or message.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import ColumnNotFound, Corrupt, Unsupported
 from lakekit.model import json_codec
 from lakekit.model.json_codec import json_member, read_count, read_int32, read_text, read_text_map, read_texts
-from lakekit.options.features import refuse
+from lakekit.options.features import make_refusal
 from lakekit.options.option import FrozenDict
 from lakekit.types import DataType, Field, field_from_json, field_to_json, find_internal, first_duplicate
 
@@ -144,7 +144,7 @@ def _decode_schema(data: bytes, path: str | None) -> TableSchema:
             path=path,
         )
     if (own := find_internal(schema.fields)) is not None:
-        raise refuse(
+        raise make_refusal(
             "column-name.u001f",
             f"column {own!r} of {path or 'the schema'}",
             instead="Rename it with the engine that made the table",

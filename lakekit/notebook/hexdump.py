@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.hexdump import Hex
 
-PAGE = 512
+PAGE_BYTES = 512
 """Bytes that are shown at once."""
-LINE = 32
-_LEFT, _HEIGHT = 0.09, 24
+LINE_BYTES = 32
+_OFFSET_WIDTH, _LINE_HEIGHT = 0.09, 24
 _OPTION_WIDTH = 120
 
 
@@ -35,7 +35,7 @@ class Cells(Canvas):
 
     def fill(self, data: bytes, spans: Sequence[FieldSpan], start: int, selected: FieldSpan | None) -> None:
         """Show the page that begins at `start`."""
-        page = data[start : start + PAGE]
+        page = data[start : start + PAGE_BYTES]
         self.start, self.frame = start, selected
         self.spans = draw.find_overlapping(spans, start, start + len(page))
         hints = [
@@ -56,13 +56,16 @@ class Cells(Canvas):
             )
             for at, (byte, hint) in enumerate(zip(page, hints, strict=True))
         ]
-        lines = range(0, len(page), LINE)
-        behind = [TextShape(x=0, y=at // LINE * _HEIGHT + 11, text=f"{start + at:08x}", color="muted") for at in lines]
-        self.show(boxes, height=len(lines) * _HEIGHT, behind=behind)
+        lines = range(0, len(page), LINE_BYTES)
+        behind = [
+            TextShape(x=0, y=at // LINE_BYTES * _LINE_HEIGHT + 11, text=f"{start + at:08x}", color="muted")
+            for at in lines
+        ]
+        self.show(boxes, height=len(lines) * _LINE_HEIGHT, behind=behind)
 
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
-        cell_width = (1 - _LEFT) / LINE * 100
+        cell_width = (1 - _OFFSET_WIDTH) / LINE_BYTES * 100
         look = (
             f"width:{cell_width - 0.2:.2f}%;height:21px;font:12px/17px "
             f"ui-monospace,monospace;color:{css_color('text')};background:transparent"
@@ -72,12 +75,12 @@ class Cells(Canvas):
             f"{c} button{{{look};border-bottom:3px solid {draw.QUIET_COLOR};border-radius:0}}",
         ]
         rules += [
-            f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * cell_width:.2f}%}}"
-            for at in range(LINE)
+            f"{c} button:nth-of-type({LINE_BYTES}n+{at + 1}){{left:{_OFFSET_WIDTH * 100 + at * cell_width:.2f}%}}"
+            for at in range(LINE_BYTES)
         ]
         rules += [
-            f"{_button_selector(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}"
-            for at in range(0, len(self._boxes), LINE)
+            f"{_button_selector(c, at, at + LINE_BYTES)}{{top:{at // LINE_BYTES * _LINE_HEIGHT}px}}"
+            for at in range(0, len(self._boxes), LINE_BYTES)
         ]
         for mark in self.spans:
             low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._boxes))
@@ -137,8 +140,8 @@ class Bytes(PictureWidget):
             self._close,
         ]
         super().__init__([self._heading, ipywidgets.HBox(buttons), self._cells, self._list, self._detail])
-        self._previous_page.on_click(lambda _: self._turn_page(-PAGE))
-        self._next_page.on_click(lambda _: self._turn_page(PAGE))
+        self._previous_page.on_click(lambda _: self._turn_page(-PAGE_BYTES))
+        self._next_page.on_click(lambda _: self._turn_page(PAGE_BYTES))
         self._previous_field.on_click(lambda _: self._step_field(-1))
         self._next_field.on_click(lambda _: self._step_field(1))
         self._open.on_click(lambda _: self.open_block())
@@ -168,7 +171,7 @@ class Bytes(PictureWidget):
     def _open_view(self, view: Hex, offset: int) -> None:
         self.view = view
         with self.hold_trait_notifications():
-            self.offset, self.page = offset, max(offset, 0) // PAGE * PAGE
+            self.offset, self.page = offset, max(offset, 0) // PAGE_BYTES * PAGE_BYTES
         self._show()
 
     def drawing(self) -> Drawing:
@@ -192,7 +195,7 @@ class Bytes(PictureWidget):
             self.offset = change["new"]
 
     def _turn_page(self, by: int) -> None:
-        self.page = min(max(0, self.page + by), max(0, len(self.view.data) - 1) // PAGE * PAGE)
+        self.page = min(max(0, self.page + by), max(0, len(self.view.data) - 1) // PAGE_BYTES * PAGE_BYTES)
 
     def _step_field(self, by: int) -> None:
         marks, mark = self.view.spans, self.mark
@@ -201,7 +204,7 @@ class Bytes(PictureWidget):
         at = draw.span_index_at(marks, mark.offset) + by if mark is not None else draw.span_index_at(marks, self.page)
         offset = marks[min(max(at, 0), len(marks) - 1)].offset
         with self.hold_trait_notifications():
-            self.offset, self.page = offset, offset // PAGE * PAGE
+            self.offset, self.page = offset, offset // PAGE_BYTES * PAGE_BYTES
 
     def _show(self) -> None:
         """Draw the page and show the selected field."""
@@ -212,7 +215,7 @@ class Bytes(PictureWidget):
             self._heading.value = f"<b>{escape(view.title)}</b>{error_html}"
             self._cells.fill(view.data, view.spans, self.page, mark)
             chosen_key = str(self.offset) if mark is not None else ""
-            self._cells.selected_key = chosen_key if self.page <= self.offset < self.page + PAGE else ""
+            self._cells.selected_key = chosen_key if self.page <= self.offset < self.page + PAGE_BYTES else ""
             options = [
                 (truncate(f"{span.offset:08x}  {draw.format_span(span)}", _OPTION_WIDTH), span.offset)
                 for span in self._cells.spans
@@ -222,7 +225,7 @@ class Bytes(PictureWidget):
                 self._list.value = mark.offset if mark is not None and mark in self._cells.spans else None
         finally:
             self._is_updating = False
-        last = min(self.page + PAGE, len(view.data))
+        last = min(self.page + PAGE_BYTES, len(view.data))
         self._page_label.value = (
             f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(view.data))}"
         )

@@ -44,7 +44,7 @@ _CACHED_SNAPSHOTS = 64
 _MAX_PARTITIONS = 1000
 """The most partitions that a box offers; others are set from Python."""
 _PREVIEW_ROWS = 10
-_ARGUMENTS = {
+_ARGUMENT_DESCRIPTIONS = {
     "at": "the number of a snapshot",
     "partition": "the path of a partition, as t.files() tells it",
     "bucket": "the number of a bucket",
@@ -78,7 +78,7 @@ class Levels(PictureWidget):
     ) -> None:
         for name, value, kind in (("at", at, int), ("partition", partition, str), ("bucket", bucket, int)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
-                msg = f"{name}= of Levels is {_ARGUMENTS[name]}, not {value!r}"
+                msg = f"{name}= of Levels is {_ARGUMENT_DESCRIPTIONS[name]}, not {value!r}"
                 raise TypeError(msg)
         self.table = table
         ctx = context_of(table)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakekit.read.table_scan import TableCore
 
 _TRANSPARENT = "#00000000"
-_INSET = 0.027
+_LEFT_INSET = 0.027
 
 
 class Manifests(PictureWidget):
@@ -129,8 +129,8 @@ class Manifests(PictureWidget):
                 key=row.key,
                 name=row.cells[0][1],
                 hint=row.hint,
-                left=_INSET,
-                width=1 - _INSET,
+                left=_LEFT_INSET,
+                width=1 - _LEFT_INSET,
                 top=row.top + 1,
                 height=manifests.ROW_HEIGHT - 2,
                 color=_TRANSPARENT,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.read.table_scan import TableCore
 
 
-_NUMBERS = count()
+_CSS_CLASS_NUMBERS = count()
 _FAINT_OPACITY = 0.35
 _MIN_WIDTH_PX = 815
 """The width in pixels below which texts would overlap: a narrower page gets a scroll bar instead."""
@@ -85,7 +85,7 @@ class Canvas(ipywidgets.Box):
     selected_key = traitlets.Unicode("")
 
     def __init__(self) -> None:
-        self.css_class = f"lakekit-stage-{next(_NUMBERS)}"
+        self.css_class = f"lakekit-stage-{next(_CSS_CLASS_NUMBERS)}"
         self._background = ipywidgets.HTML()
         self._buttons = ipywidgets.ToggleButtons(options=[], value=None)
         self._boxes: tuple[CanvasBox, ...] = ()
@@ -236,7 +236,7 @@ def _shape_html(shape: Shape) -> str:
 # ---- pictured ------------------------------------------------------------
 
 
-VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGET_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 class PictureWidget(ipywidgets.VBox):
@@ -256,7 +256,7 @@ class PictureWidget(ipywidgets.VBox):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         view = super()._repr_mimebundle_()
-        bundle = {VIEW: view[VIEW]} if view and VIEW in view else {}
+        bundle = {WIDGET_VIEW_MIME: view[WIDGET_VIEW_MIME]} if view and WIDGET_VIEW_MIME in view else {}
         code, page = self._pictured()
         return bundle | {"image/png": code, "text/html": page, "text/plain": self.as_text()}
 
@@ -275,7 +275,7 @@ class PictureWidget(ipywidgets.VBox):
 # ---- panels ------------------------------------------------------------
 
 
-_LEGEND = 22.0
+_LEGEND_HEIGHT = 22.0
 
 
 class Timeline(PictureWidget):
@@ -362,7 +362,7 @@ class Timeline(PictureWidget):
         self._timeline_layout = timeline.lay_out_marks(self.history, by_time=self.by_time)
         behind = [
             *timeline.scale_to_shares(timeline.legend_shapes(self.history, y=8)),
-            *timeline.move_down(timeline.background_shapes(self.history, self._timeline_layout), _LEGEND),
+            *timeline.move_down(timeline.background_shapes(self.history, self._timeline_layout), _LEGEND_HEIGHT),
         ]
         signs = timeline.marker_shapes(self.history, self._timeline_layout)
         spots = [
@@ -372,7 +372,7 @@ class Timeline(PictureWidget):
                 hint=sign.hint,
                 left=sign.x,
                 width=0,
-                top=sign.y - sign.size / 2 + _LEGEND,
+                top=sign.y - sign.size / 2 + _LEGEND_HEIGHT,
                 height=sign.size,
                 color=sign.color,
                 sign=sign.symbol,
@@ -380,7 +380,7 @@ class Timeline(PictureWidget):
             )
             for sign in signs
         ]
-        self._canvas.show(spots, height=_LEGEND + self._timeline_layout.height, behind=behind)
+        self._canvas.show(spots, height=_LEGEND_HEIGHT + self._timeline_layout.height, behind=behind)
         self._show()
 
     def _show(self) -> None:

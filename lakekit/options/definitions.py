@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.options.option import (
-    INFINITE,
+    INFINITE_SIZE,
     Option,
     choice,
     declared_options,
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 INT_MAX = 2**31 - 1
-_MB = 1 << 20
+_MEBIBYTE = 1 << 20
 SCAN_MODES = (
     "default latest-full full latest latest-delta compacted-full from-timestamp from-creation-timestamp "
     "from-file-creation-time from-snapshot from-snapshot-full incremental"
 )
-TARGET_FILE_SIZE_BYTES = {"key": 128 * _MB, "append": 256 * _MB}
+TARGET_FILE_SIZE_BYTES = {"key": 128 * _MEBIBYTE, "append": 256 * _MEBIBYTE}
 
 # Keys of the reference that lakekit does not use: known, so that they may be given.
 IGNORED_KEYS = frozenset(
@@ -516,7 +516,7 @@ class DeclaredOptions:
         "with_dashes without_dashes without_dashes_and_spaces"
     )
     tag_time_expire_enabled: bool = flag("tag.time-expire-enabled", True, "Expire tags by retention.")
-    target_file_row_num: int = long("target-file-row-num", INFINITE, "Rolling by rows.")
+    target_file_row_num: int = long("target-file-row-num", INFINITE_SIZE, "Rolling by rows.")
     target_file_size_bytes: int | None = size("target-file-size", None,
         "Size at which data files roll; else 128 mb in key tables, 256 mb in append tables.")
     type: str = choice("type", "table", "What kind of table it is.",

@@ -422,7 +422,7 @@ _FEATURE_TABLES = (
     """,
 )
 
-ALIASES = {
+FEATURE_ALIASES = {
     "type.integer": "type.int",
     "type.time_without_time_zone": "type.time",
     "type.timestamp_without_time_zone": "type.timestamp",
@@ -470,24 +470,24 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(_read_tables())
 """Every feature by name, in the order of the lists."""
 
 
-def find(name: str) -> Feature | None:
+def find_feature(name: str) -> Feature | None:
     """Return the feature of a name; None if there is none.
 
     An option's key alone, and the reference engine's own names of types, are accepted too.
     """
-    for candidate in (name, f"option.{name}", ALIASES.get(name, name)):
+    for candidate in (name, f"option.{name}", FEATURE_ALIASES.get(name, name)):
         if candidate in FEATURES:
             return FEATURES[candidate]
     return None
 
 
-def refuse(feature: str, subject: str, *, instead: str | None = None, path: str | None = None) -> Unsupported:
+def make_refusal(feature: str, subject: str, *, instead: str | None = None, path: str | None = None) -> Unsupported:
     """Return the error for a feature that lakekit lacks; the caller raises it.
 
     `feature` is a name of the list, or one that Paimon itself may not know yet. `subject` is the table, file or column
     that uses it, `instead` what to do instead, `path` the file, if there is one.
     """
-    known_feature = find(feature)
+    known_feature = find_feature(feature)
     if known_feature is None or not known_feature.description:
         sentence = f"{subject} uses {feature}, which lakekit does not support"
     else:
@@ -499,14 +499,14 @@ def refuse(feature: str, subject: str, *, instead: str | None = None, path: str 
     )
 
 
-_SWITCHES = (
+_REFUSED_SWITCHES = (
     "data-evolution.enabled",
     "chain-table.enabled",
     "pk-clustering-override",
     "postpone.merge-on-read",
     "query-auth.enabled",
 )
-_NAMES = (
+_REFUSED_COLUMN_OPTIONS = (
     "blob-field",
     "blob-descriptor-field",
     "blob-view-field",
@@ -514,9 +514,9 @@ _NAMES = (
     "scan.fallback-snapshot-branch",
     "scan.fallback-delta-branch",
 )
-_KINDS = ("format-table", "lance-table", "iceberg-table")
+_REFUSED_TABLE_KINDS = ("format-table", "lance-table", "iceberg-table")
 FORMAT_TABLE = "format-table"
-OBJECTS = "object-table"
+OBJECT_TABLE = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store
 nothing.
 """
@@ -527,18 +527,18 @@ def find_read_refusal(options: Mapping[str, str], subject: str, *, instead: str 
 
     None if they do not.
     """
-    for key in _SWITCHES:
+    for key in _REFUSED_SWITCHES:
         if options.get(key, "false").strip().lower() == "true":
-            return refuse(f"option.{key}", subject, instead=instead)
-    for key in _NAMES:
+            return make_refusal(f"option.{key}", subject, instead=instead)
+    for key in _REFUSED_COLUMN_OPTIONS:
         if options.get(key, "").strip():
-            return refuse(f"option.{key}", subject, instead=instead)
+            return make_refusal(f"option.{key}", subject, instead=instead)
     kind = options.get("type", "table").strip().lower().replace("_", "-")
-    if kind in _KINDS:
-        return refuse(kind, subject, instead=instead)
-    format_feature = find(f"file.format.{options.get('file.format', 'parquet').strip().lower()}")
+    if kind in _REFUSED_TABLE_KINDS:
+        return make_refusal(kind, subject, instead=instead)
+    format_feature = find_feature(f"file.format.{options.get('file.format', 'parquet').strip().lower()}")
     return (
-        refuse(format_feature.name, subject, instead=instead)
+        make_refusal(format_feature.name, subject, instead=instead)
         if format_feature is not None and format_feature.read == "refused"
         else None
     )
@@ -567,7 +567,7 @@ def check_supported(options: Mapping[str, str]) -> None:
         feature = FEATURES.get(f"option.{key}")
         refused = feature is not None and feature.read != "yes" and "refused" in (feature.read, feature.write)
         if refused and text.strip().lower() not in OFF_TEXTS:
-            raise refuse(
+            raise make_refusal(
                 f"option.{key}",
                 f"{key}={text!r}",
                 instead="Leave the option out; lk.features() lists what lakekit does with each",

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-INFINITE = 2**63 - 1
-_INT = 2**31
-_SIZE = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-z]*)\s*")
-_DURATION = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-zµ]*)\s*")
-_ISO = re.compile(
+INFINITE_SIZE = 2**63 - 1
+_INT32_BOUND = 2**31
+_SIZE_PATTERN = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-z]*)\s*")
+_DURATION_PATTERN = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-zµ]*)\s*")
+_ISO_DURATION_PATTERN = re.compile(
     r"(?i)([+-]?)P(?:([+-]?[0-9]{1,9})D)?"
     r"(?:T(?:([+-]?[0-9]{1,9})H)?(?:([+-]?[0-9]{1,9})M)?(?:([+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
 )
-_SIZES = {
+_BYTES_OF_UNIT = {
     word: 1 << shift
     for shift, words in (
         (0, "b bytes"),
@@ -141,7 +141,7 @@ def read_boolean(text: str) -> bool:
     return _look_up({"true": True, "false": False}, text.strip().lower())
 
 
-def read_integer(text: str, bound: int = _INT) -> int:
+def read_integer(text: str, bound: int = _INT32_BOUND) -> int:
     """Parse an integer of 32 bits, or within another bound."""
     if not re.fullmatch(r"[+-]?[0-9]{1,20}", text.strip()):
         raise ValueError(text)
@@ -169,12 +169,12 @@ def read_size(text: str) -> int:
     Without a unit it is bytes; `infinite` is the greatest size.
     """
     if text.strip().lower() == "infinite":
-        return INFINITE
-    matched = _SIZE.fullmatch(text)
+        return INFINITE_SIZE
+    matched = _SIZE_PATTERN.fullmatch(text)
     if matched is None:
         raise ValueError(text)
-    size = int(matched.group(1)) * _look_up(_SIZES, matched.group(2).lower() or "b")
-    if size > INFINITE:
+    size = int(matched.group(1)) * _look_up(_BYTES_OF_UNIT, matched.group(2).lower() or "b")
+    if size > INFINITE_SIZE:
         raise ValueError(text)
     return size
 
@@ -184,12 +184,12 @@ def read_duration(text: str) -> int:
 
     Without a unit it is milliseconds. Fractions of a millisecond are dropped.
     """
-    matched = _DURATION.fullmatch(text)
+    matched = _DURATION_PATTERN.fullmatch(text)
     if matched is not None:
         millis = int(matched.group(1)) * _look_up(_DURATIONS_NS, matched.group(2).lower() or "ms") // 1_000_000
     else:
         millis = read_iso_duration_ns(text.strip()) // 1_000_000
-    if not -INFINITE <= millis <= INFINITE:
+    if not -INFINITE_SIZE <= millis <= INFINITE_SIZE:
         raise ValueError(text)
     return millis
 
@@ -199,7 +199,7 @@ def read_iso_duration_ns(text: str) -> int:
 
     It has days, hours, minutes, and seconds with up to nine decimals.
     """
-    matched = _ISO.fullmatch(text)
+    matched = _ISO_DURATION_PATTERN.fullmatch(text)
     if matched is None or text[-1:].upper() in {"P", "T"} or not any(matched.groups()[1:]):
         raise ValueError(text)
     sign, days, hours, minutes, seconds = matched.groups()

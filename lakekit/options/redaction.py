@@ -17,7 +17,7 @@ from lakekit.options.option import HIDDEN, NAME_PATTERN
 
 
 _SECRET_PARAMETER = re.compile(rf"([?&;(,][^=&;?#(,]*(?:{NAME_PATTERN})[^=&;?#(,]*=)[^&]*", re.IGNORECASE)
-_SCHEMES = (
+_URI_SCHEMES = (
     "sqlite",
     "postgresql",
     "postgres",
@@ -34,7 +34,7 @@ _SCHEMES = (
     "https",
     "file",
 )
-_URI = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_SCHEMES)}):", re.IGNORECASE)
+_URI_START = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_URI_SCHEMES)}):", re.IGNORECASE)
 """The beginning of a uri; any other text may be a secret at the wrong place."""
 
 
@@ -44,7 +44,7 @@ def redact_uri(uri: str) -> str:
     A password, whatever characters are in it, ends at the last @; a parameter's value at the next &. A text that does
     not begin as a uri does is hidden as a whole: it may be a secret itself.
     """
-    match = _URI.match(uri)
+    match = _URI_START.match(uri)
     if match is None:
         return HIDDEN if uri else uri
     head, slashes, tail = uri.partition("//")
@@ -61,18 +61,20 @@ def redact_uri(uri: str) -> str:
 
 _EXCERPT_CHARS, _MAX_FULL_CHARS = 60, 240
 """How many characters before and after a place are shown; how long a text may be that is shown as a whole."""
-_LITERAL = r"""'(?:[^'\\]|''|\\.)*(?:'|\Z)|"(?:[^"\\]|""|\\.)*(?:"|\Z)"""
+_TEXT_LITERAL_PATTERN = r"""'(?:[^'\\]|''|\\.)*(?:'|\Z)|"(?:[^"\\]|""|\\.)*(?:"|\Z)"""
 _BEHIND_SECRET = re.compile(
     rf"""(?:{NAME_PATTERN})[\w.$-]*\s*['"`]?\s*"""
-    rf"""(?:(?:=>|==|=|:)\s*(?P<said>{_LITERAL}|[^\s,;)'"]+)|(?P<next>{_LITERAL}))""",
+    rf"""(?:(?:=>|==|=|:)\s*(?P<said>{_TEXT_LITERAL_PATTERN}|[^\s,;)'"]+)|(?P<next>{_TEXT_LITERAL_PATTERN}))""",
     re.IGNORECASE | re.DOTALL,
 )
-_BEHIND_KEY = re.compile(rf"""(?P<key>[\w.$-]+)['"`]?\s*(?:=>|==|=|:)?\s*(?P<said>{_LITERAL})""", re.DOTALL)
-_TEXT = re.compile(_LITERAL, re.DOTALL)
-_CATALOG = re.compile(r"\s*CREATE\s+CATALOG\b", re.IGNORECASE)
+_BEHIND_KEY = re.compile(
+    rf"""(?P<key>[\w.$-]+)['"`]?\s*(?:=>|==|=|:)?\s*(?P<said>{_TEXT_LITERAL_PATTERN})""", re.DOTALL
+)
+_TEXT_LITERAL = re.compile(_TEXT_LITERAL_PATTERN, re.DOTALL)
+_CREATE_CATALOG = re.compile(r"\s*CREATE\s+CATALOG\b", re.IGNORECASE)
 _OPEN_KEYS = ("type", "metastore", "warehouse")
 """Options of CREATE CATALOG whose values are shown; a key may be misspelled, so others are not."""
-_MASK = "\0"
+_MASK_CHARACTER = "\0"
 
 
 def excerpt(text: str, position: int | None = None) -> str:
@@ -101,20 +103,20 @@ def without_secrets(text: str) -> str:
 def _mask_secrets(text: str) -> str:
     """Return the text with each character of a secret masked; every other stays in its place."""
     spans = [match.span(match.lastgroup or 0) for match in _BEHIND_SECRET.finditer(text)]
-    for match in _TEXT.finditer(text):
+    for match in _TEXT_LITERAL.finditer(text):
         inside = match[0][1:].rstrip("'\"")
         if redact_uri(inside) not in (inside, HIDDEN):
             spans.append(match.span())
-    if _CATALOG.match(text):
+    if _CREATE_CATALOG.match(text):
         spans += [match.span("said") for match in _BEHIND_KEY.finditer(text) if match["key"].lower() not in _OPEN_KEYS]
     signs = list(text)
     for start, end in spans:
         is_quoted = text[start] in "'\""
         first = start + is_quoted
         last = end - (is_quoted and end - start > 1 and text[end - 1] == text[start])
-        signs[first:last] = _MASK * (last - first)
+        signs[first:last] = _MASK_CHARACTER * (last - first)
     return "".join(signs)
 
 
 def _mask_to_stars(masked: str) -> str:
-    return re.sub(f"{_MASK}+", HIDDEN, masked)
+    return re.sub(f"{_MASK_CHARACTER}+", HIDDEN, masked)

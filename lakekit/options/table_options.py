@@ -261,12 +261,12 @@ class TableOptions(DeclaredOptions):
         )
 
 
-OPTIONS: dict[str, Option] = declared_options(TableOptions)
+OPTION_OF_ATTRIBUTE: dict[str, Option] = declared_options(TableOptions)
 """Every option by attribute."""
-BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTIONS.items()}
+BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTION_OF_ATTRIBUTE.items()}
 """Every option by its own key, with its attribute."""
 OLDER_KEYS: dict[str, str] = {
-    old: option.key for option in OPTIONS.values() for old in option.old_keys if old not in BY_KEY
+    old: option.key for option in OPTION_OF_ATTRIBUTE.values() for old in option.old_keys if old not in BY_KEY
 }
 """Keys of older releases and what they are called now."""
 
@@ -275,7 +275,7 @@ OLDER_KEYS: dict[str, str] = {
 def _parse_options(texts: FrozenDict[str, str], kind: Literal["key", "append"]) -> TableOptions:
     values: dict[str, Any] = {}
     unreadable: dict[str, InvalidOption] = {}
-    for name, option in OPTIONS.items():
+    for name, option in OPTION_OF_ATTRIBUTE.items():
         key_and_text = option.find_text(texts)
         if key_and_text is not None:
             try:
@@ -393,7 +393,7 @@ def _file_indexes(texts: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping
 
 def list_options() -> Iterator[dict[str, Any]]:
     """Return every option as a row: key, type, default, fixed, choices, older keys, words."""
-    for prefix, options in (("", OPTIONS), ("fields.<column>.", FIELD_OPTIONS)):
+    for prefix, options in (("", OPTION_OF_ATTRIBUTE), ("fields.<column>.", FIELD_OPTIONS)):
         for option in options.values():
             yield {
                 "key": prefix + option.key,
@@ -409,7 +409,7 @@ def list_options() -> Iterator[dict[str, Any]]:
 # ---- renaming ------------------------------------------------------------
 
 
-_LISTS = (
+_COLUMN_LIST_OPTIONS = (
     "bucket-key",
     "changelog-producer.row-deduplicate-ignore-fields",
     "clustering.columns",
@@ -420,7 +420,7 @@ _LISTS = (
     "upsert-key",
 )
 """Options whose value is columns."""
-_PREFIX = "fields."
+_FIELDS_PREFIX = "fields."
 
 
 def rename_column(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
@@ -482,10 +482,10 @@ def _drop_absent(options: Mapping[str, str], absent: Collection[str]) -> Mapping
 
 def _drop_from_option(key: str, value: str, absent: Collection[str]) -> tuple[str, str] | None:
     """Return an option without columns that are not there; None where it says nothing then."""
-    columns, _, option = key[len(_PREFIX) :].rpartition(".") if key.startswith(_PREFIX) else ("", "", "")
+    columns, _, option = key[len(_FIELDS_PREFIX) :].rpartition(".") if key.startswith(_FIELDS_PREFIX) else ("", "", "")
     if option == SEQUENCE_GROUP:
         ordering, protected = (_drop_from_list(text, absent) for text in (columns, value))
-        return (f"{_PREFIX}{ordering}.{option}", protected) if ordering and protected else None
+        return (f"{_FIELDS_PREFIX}{ordering}.{option}", protected) if ordering and protected else None
     if any(name in key for name in absent):
         return None
     listed = _drop_from_list(value, absent)
@@ -497,14 +497,14 @@ def _drop_from_list(text: str, absent: Collection[str]) -> str:
 
 
 def _rename_in_option(key: str, value: str, old: str, new: str) -> tuple[str, str]:
-    if key in _LISTS:
+    if key in _COLUMN_LIST_OPTIONS:
         return key, _rename_in_list(value, old, new)
-    if key.startswith(_PREFIX) and "." in key[len(_PREFIX) :]:
-        columns, _, option = key[len(_PREFIX) :].rpartition(".")
+    if key.startswith(_FIELDS_PREFIX) and "." in key[len(_FIELDS_PREFIX) :]:
+        columns, _, option = key[len(_FIELDS_PREFIX) :].rpartition(".")
         if option == SEQUENCE_GROUP:
-            return f"{_PREFIX}{_rename_in_list(columns, old, new)}.{option}", _rename_in_list(value, old, new)
+            return f"{_FIELDS_PREFIX}{_rename_in_list(columns, old, new)}.{option}", _rename_in_list(value, old, new)
         if option in FIELD_KEYS and columns == old:
-            return f"{_PREFIX}{new}.{option}", value
+            return f"{_FIELDS_PREFIX}{new}.{option}", value
     if key.startswith("file-index."):
         return _rename_in_index(key, value, old, new)
     return key, value

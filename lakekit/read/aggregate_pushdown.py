@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-_EMPTY = ColumnTotals(0, 0, None, None)
-_KINDS = ("sum", "min", "max", "count", "null_count", "len")
+_NO_TOTALS = ColumnTotals(0, 0, None, None)
+_AGGREGATE_KINDS = ("sum", "min", "max", "count", "null_count", "len")
 _SUMMABLE_ROOTS = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
 _BSI_COLUMNS_OPTION = f"file-index.{bsi.NAME}.columns"
@@ -225,7 +225,7 @@ def _parse_aggregates(
         parts = plain.meta.pop()
         if len(parts) != 1 or not parts[0].meta.is_column_selection():
             return wanted, None
-        kind = next((kind for kind in _KINDS if plain.meta.eq(_apply_aggregate(parts[0], kind))), None)
+        kind = next((kind for kind in _AGGREGATE_KINDS if plain.meta.eq(_apply_aggregate(parts[0], kind))), None)
         if kind is None:
             return wanted, None
         for column in empty.select(parts[0]).collect_schema().names():
@@ -520,7 +520,7 @@ def _read_column_totals(
     figures: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
         column_totals = (
-            _EMPTY
+            _NO_TOTALS
             if rows is not None and not rows
             else evaluator.column_totals(index, then[name], rows, bounded=bounded)
         )

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CACHED_BYTES = 400
+_CACHE_ENTRY_BYTES = 400
 """About how many bytes a cache entry takes besides its value."""
 
 
@@ -55,11 +55,11 @@ def get_or_compute(runtime: Runtime, entries: ManifestEntries, what: Hashable, m
     cached = runtime.metadata_cache.get(key)
     # compared by weak reference, as another table may have the id of one that is gone
     if cached is None or cached[0]() is not entries.table:
-        runtime.metadata_cache.put({key: (ref(entries.table), ())}, _CACHED_BYTES)
+        runtime.metadata_cache.put({key: (ref(entries.table), ())}, _CACHE_ENTRY_BYTES)
         return None
     if not cached[1]:
         cached = (cached[0], (make(),))
-        runtime.metadata_cache.put({key: cached}, _CACHED_BYTES + _estimate_bytes(cached[1]))
+        runtime.metadata_cache.put({key: cached}, _CACHE_ENTRY_BYTES + _estimate_bytes(cached[1]))
     value: T = cached[1][0]
     return value
 
@@ -67,9 +67,9 @@ def get_or_compute(runtime: Runtime, entries: ManifestEntries, what: Hashable, m
 def _estimate_bytes(value: Any) -> int:
     """Return about how many bytes a value takes."""
     if isinstance(value, (tuple, list)):
-        return _CACHED_BYTES + sum(map(_estimate_bytes, value))
+        return _CACHE_ENTRY_BYTES + sum(map(_estimate_bytes, value))
     if isinstance(value, dict):
-        return _CACHED_BYTES + sum(map(_estimate_bytes, value.values()))
+        return _CACHE_ENTRY_BYTES + sum(map(_estimate_bytes, value.values()))
     return int(value.nbytes) if hasattr(value, "nbytes") else getsizeof(value)
 
 

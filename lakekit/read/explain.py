@@ -54,7 +54,7 @@ _ROW_BYTES, _TEXT_BYTES = 8, 12
 """What Spark adds to a row, and to a text or bytes."""
 _GUESSED_BYTES = 20
 """Of a text or bytes of which nothing is known."""
-_RANGES = ("<", "<=", ">", ">=")
+_RANGE_OPERATORS = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def _estimate_selectivity(predicate: Predicate, column_of: Callable[[str], _Colu
             ranges: dict[str, list[Leaf]] = {}
             selectivity = 1.0
             for part in parts:
-                if isinstance(part, Leaf) and part.op in _RANGES:
+                if isinstance(part, Leaf) and part.op in _RANGE_OPERATORS:
                     ranges.setdefault(part.column, []).append(part)
                 else:
                     selectivity *= _estimate_selectivity(part, column_of)

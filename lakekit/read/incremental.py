@@ -136,7 +136,7 @@ class IncrementalScan:
 
     @property
     def _system(self) -> Sequence[str]:
-        return lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KINDS
+        return lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KIND_COLUMNS
 
     def _resolve_range(self) -> tuple[int, int]:
         """Return the snapshot ids between which changes lie; equal if there are none."""

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from lakekit.read.planner import Plan
     from lakekit.types import Field
 
-KINDS = (KIND,)
+KIND_COLUMNS = (KIND,)
 KIND_AND_SEQUENCE = (KIND, SEQUENCE)
-_NAMES = dict(enumerate(KIND_TEXTS))
+_TEXT_OF_KIND = dict(enumerate(KIND_TEXTS))
 
 
 def scan_merged(
@@ -55,7 +55,7 @@ def scan_merged(
     return _concat_frames(parts, plans[0], fields, system)
 
 
-def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KIND_COLUMNS) -> pl.LazyFrame:
     """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
     parts = (
         []
@@ -121,7 +121,12 @@ def check_raw_column_names(ctx: TableContext, fields: Sequence[Field]) -> None:
 
 
 def scan_difference(
-    before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True
+    before: Plan,
+    after: Plan,
+    fields: Sequence[Field],
+    system: Sequence[str] = KIND_COLUMNS,
+    *,
+    keeps_deletes: bool = True,
 ) -> pl.LazyFrame:
     """Return how the rows of `after` differ from those of `before`, with `system`, `_VALUE_KIND` among it.
 
@@ -169,7 +174,7 @@ def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
 
 
 def select_changes(
-    frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS
+    frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KIND_COLUMNS
 ) -> pl.LazyFrame:
     """Return changes with their kind first; without `kind_column` only the rows that were added or updated to."""
     if kind_column is not None:
@@ -178,7 +183,7 @@ def select_changes(
 
 
 def kinds_first(
-    frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS
+    frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KIND_COLUMNS
 ) -> pl.LazyFrame:
     """Return `_VALUE_KIND` as text, named `kind_column`, then the rest of `system`, then the columns."""
     names = [*(name for name in system if name != KIND), *(field.name for field in fields)]
@@ -318,4 +323,4 @@ def _format_kind() -> pl.Expr:
 
 def _format_kinds(kinds: pl.Series) -> pl.Series:
     buckets.check_row_kinds(kinds)
-    return kinds.replace_strict(_NAMES, return_dtype=pl.String)
+    return kinds.replace_strict(_TEXT_OF_KIND, return_dtype=pl.String)

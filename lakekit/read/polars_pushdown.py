@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-_COMPARISONS: dict[type[ast.cmpop], str] = {
+_OPERATOR_OF_AST: dict[type[ast.cmpop], str] = {
     ast.Eq: "=",
     ast.NotEq: "!=",
     ast.Lt: "<",
@@ -57,7 +57,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED_OPERATOR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _MAX_TEXT = 1 << 20
 """A longer filter (a set of very many literals) is not worth parsing: it prunes little and costs much."""
@@ -84,7 +84,7 @@ def predicate_of(text: str | None) -> Predicate:
     """Return the predicate of a filter's pyarrow text, with `TRUE` for what was not understood."""
     try:
         node = _parse_expression(text)
-        return TRUE if node is None else _condition(node)
+        return TRUE if node is None else _parse_condition(node)
     except RecursionError:
         return TRUE
 
@@ -94,7 +94,7 @@ def parse_exact(text: str | None) -> Predicate | None:
     try:
         node = _parse_expression(text)
         predicate = (
-            _condition(node)
+            _parse_condition(node)
             if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node)
             else None
         )
@@ -111,7 +111,7 @@ def _has_inexact_negation(node: ast.expr) -> bool:
     for part in ast.walk(node):
         if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
             is_false = any(isinstance(inner, ast.Constant) and inner.value is False for inner in ast.walk(part.operand))
-            if is_false or "starts with" in operators(_condition(part.operand)):
+            if is_false or "starts with" in operators(_parse_condition(part.operand)):
                 return True
     return False
 
@@ -125,16 +125,16 @@ def _parse_expression(text: str | None) -> ast.expr | None:
         return None
 
 
-def _condition(node: ast.expr) -> Predicate:
+def _parse_condition(node: ast.expr) -> Predicate:
     match node:
         case ast.BinOp(left, ast.BitAnd(), right):
-            return conjunction([_condition(left), _condition(right)])
+            return conjunction([_parse_condition(left), _parse_condition(right)])
         case ast.BinOp(left, ast.BitOr(), right):
-            return disjunction([_condition(left), _condition(right)])
+            return disjunction([_parse_condition(left), _parse_condition(right)])
         case ast.UnaryOp(ast.Invert(), operand):
-            return restrict(negate(_condition(operand)), _or_null) if _is_fully_understood(operand) else TRUE
+            return restrict(negate(_parse_condition(operand)), _or_null) if _is_fully_understood(operand) else TRUE
     try:
-        return _leaf(node)
+        return _parse_leaf(node)
     except _UnknownExpression:
         return TRUE
 
@@ -156,38 +156,40 @@ def _is_fully_understood(node: ast.expr) -> bool:
         case ast.UnaryOp(ast.Invert(), operand):
             return _is_fully_understood(operand)
     try:
-        _leaf(node)
+        _parse_leaf(node)
     except _UnknownExpression:
         return False
     return True
 
 
-def _leaf(node: ast.expr) -> Predicate:
+def _parse_leaf(node: ast.expr) -> Predicate:
     match node:
-        case ast.Compare(left, [op], [right]) if type(op) in _COMPARISONS:
-            word = _COMPARISONS[type(op)]
-            if (column := _column(left)) is not None:
-                return Leaf(column, word, (_value(right),))
-            if (column := _column(right)) is not None:
-                return Leaf(column, _MIRRORED[word], (_value(left),))
-        case ast.Call(ast.Attribute(target, "isin"), [ast.List(items)]) if (column := _column(target)) is not None:
-            return Leaf(column, "in", tuple(_value(item) for item in items))
-        case ast.Call(ast.Attribute(target, "is_null"), []) if (column := _column(target)) is not None:
+        case ast.Compare(left, [op], [right]) if type(op) in _OPERATOR_OF_AST:
+            word = _OPERATOR_OF_AST[type(op)]
+            if (column := _parse_column(left)) is not None:
+                return Leaf(column, word, (_parse_value(right),))
+            if (column := _parse_column(right)) is not None:
+                return Leaf(column, _MIRRORED_OPERATOR[word], (_parse_value(left),))
+        case ast.Call(ast.Attribute(target, "isin"), [ast.List(items)]) if (
+            column := _parse_column(target)
+        ) is not None:
+            return Leaf(column, "in", tuple(_parse_value(item) for item in items))
+        case ast.Call(ast.Attribute(target, "is_null"), []) if (column := _parse_column(target)) is not None:
             return Leaf(column, "is null")
         case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if (
             _dotted_name(func) == "pa.compute.starts_with"
         ):
-            prefix = _value(pattern)
-            if (column := _column(target)) is not None and isinstance(prefix, str):
+            prefix = _parse_value(pattern)
+            if (column := _parse_column(target)) is not None and isinstance(prefix, str):
                 return Leaf(column, "starts with", (prefix,))
         case ast.Call(func, [ast.Constant(bool(value))]) if _dotted_name(func) == "pa.compute.scalar":
             return TRUE if value else FALSE
-    if (column := _column(node)) is not None:
+    if (column := _parse_column(node)) is not None:
         return Leaf(column, "=", (True,))
     raise _UnknownExpression
 
 
-def _column(node: ast.expr) -> str | None:
+def _parse_column(node: ast.expr) -> str | None:
     """Return the name in `pa.compute.field('name')`; a path into a struct is no column."""
     match node:
         case ast.Call(func, [ast.Constant(str(name))], []) if _dotted_name(func) == "pa.compute.field":
@@ -204,25 +206,25 @@ def _dotted_name(node: ast.expr) -> str:
     return ""
 
 
-def _value(node: ast.expr) -> Any:
+def _parse_value(node: ast.expr) -> Any:
     match node:
         case ast.Constant(bool() | int() | str() | bytes() as value):
             return value
         case ast.Constant(float(value)) if math.isfinite(value):
             return value
         case ast.UnaryOp(ast.USub(), operand):
-            value = _value(operand)
+            value = _parse_value(operand)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return -value
         case ast.Call(ast.Name("to_py_date"), [days]):
-            return _date(_parse_integer(days))
+            return _date_of_days(_parse_integer(days))
         case ast.Call(ast.Name("to_py_datetime"), [ticks, ast.Constant(str(unit)), *_zone]) if unit in _UNIT_NS:
             millis, nanos = divmod(_parse_integer(ticks) * _UNIT_NS[unit], 1_000_000)
             return Instant(millis, nanos)
     raise _UnknownExpression
 
 
-def _date(days: int) -> date:
+def _date_of_days(days: int) -> date:
     try:
         return date(1970, 1, 1) + timedelta(days=days)
     except OverflowError:
@@ -230,7 +232,7 @@ def _date(days: int) -> date:
 
 
 def _parse_integer(node: ast.expr) -> int:
-    value = _value(node)
+    value = _parse_value(node)
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
         raise _UnknownExpression
     return value
@@ -329,7 +331,7 @@ class PaimonScan(LazyFrameResolver):
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
         if version == existing_resolved_version_key:
             return None, props
-        question = (version, _text(filters, used), limit)
+        question = (version, _filters_text(filters, used), limit)
         planned = self.plans.get(question)
         if planned is None:
             planned = _apply_filters(frame(scan_filter, limit), above, self.schema())
@@ -420,7 +422,9 @@ def filter_rows(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.Data
     return _apply_filters(frame, _split_condition(expr, schema), schema)
 
 
-def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def hide_from_pushdown(
+    frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[str, pl.DataType]
+) -> pl.LazyFrame:
     """Return the frame, such that Polars pushes no condition below it if one may fail for a value.
 
     Files hold rows that are not the table's, older versions and deleted ones, which must fail no condition. And Python
@@ -444,7 +448,7 @@ def _apply_filters(
     for condition in conditions:
         (others if row_groups.may_raise(condition, schema) else safe).append(condition)
     below = frame.filter(*safe)
-    return shield(below, others, schema).filter(*others) if others else below
+    return hide_from_pushdown(below, others, schema).filter(*others) if others else below
 
 
 def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
@@ -501,12 +505,12 @@ def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
     return is_alone and all(field.type.root not in _INEXACT_ROOTS for field in fields)
 
 
-def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
+def _filters_text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
     """Return a cache key of the filters: their pyarrow text, and the whole expression if applied here."""
-    return tuple(_bytes(f.expr) if at in applied else filter_to_pyarrow_text(f) for at, f in enumerate(filters))
+    return tuple(_literal_bytes(f.expr) if at in applied else filter_to_pyarrow_text(f) for at, f in enumerate(filters))
 
 
-def _bytes(expr: pl.Expr) -> object:
+def _literal_bytes(expr: pl.Expr) -> object:
     """Return an expression as bytes; if a Python function in it does not pickle, an object equal to no other."""
     try:
         return expr.meta.serialize()

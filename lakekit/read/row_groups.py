@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from polars.lazyframe.resolver import FilterExpr
 
 
-_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "==v", "!=v", "&", "|"})
-_FUNCTIONS = frozenset(
+_COMPARISON_SIGNS = frozenset({"==", "!=", "<", "<=", ">", ">=", "==v", "!=v", "&", "|"})
+_PLAIN_FUNCTIONS = frozenset(
     {"not", "is_null", "is_not_null", "is_in", "is_between", "cast", "strict_cast", "str.starts_with"}
 )
-_ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
-_SAFE_FUNCTIONS = (_FUNCTIONS - {"strict_cast"}) | {
+_ARITHMETIC_SIGNS = frozenset({"+", "-", "*", "/", "//", "%"})
+_SAFE_FUNCTIONS = (_PLAIN_FUNCTIONS - {"strict_cast"}) | {
     *(
         "when",
         "then",
@@ -76,7 +76,7 @@ _SAFE_FUNCTIONS = (_FUNCTIONS - {"strict_cast"}) | {
 }
 """Functions, as Polars writes them, that give a value or null of every value of their types."""
 _DECIMAL_POINT = re.compile(r"\d\.\d")
-_OPERATOR, _FUNCTION = re.compile(r"\) (\S+) \("), re.compile(r"(?:[\])]|^|\()\.([\w.]+)\(")
+_OPERATOR_PATTERN, _FUNCTION_PATTERN = re.compile(r"\) (\S+) \("), re.compile(r"(?:[\])]|^|\()\.([\w.]+)\(")
 """How Polars writes `[(a) + (b)]`, `col("a").negate()` and `.when(…)`; texts in a condition may look so too, and are
 then taken for it.
 """
@@ -88,7 +88,9 @@ def is_plain_comparison(expr: pl.Expr) -> bool:
     text = str(expr)
     if len(text) > _MAX_EXPR_CHARS:
         return False
-    return _COMPARISONS.issuperset(_OPERATOR.findall(text)) and _FUNCTIONS.issuperset(_FUNCTION.findall(text))
+    return _COMPARISON_SIGNS.issuperset(_OPERATOR_PATTERN.findall(text)) and _PLAIN_FUNCTIONS.issuperset(
+        _FUNCTION_PATTERN.findall(text)
+    )
 
 
 def block_statistics_pruning(expr: pl.Expr) -> pl.Expr:
@@ -109,8 +111,8 @@ def may_raise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     text = str(expr)
     if len(text) > _MAX_EXPR_CHARS:
         return True
-    operators = set(_OPERATOR.findall(text)) - _COMPARISONS - {"^"}
-    if not _SAFE_FUNCTIONS.issuperset(_FUNCTION.findall(text)) or not _ARITHMETIC.issuperset(operators):
+    operators = set(_OPERATOR_PATTERN.findall(text)) - _COMPARISON_SIGNS - {"^"}
+    if not _SAFE_FUNCTIONS.issuperset(_FUNCTION_PATTERN.findall(text)) or not _ARITHMETIC_SIGNS.issuperset(operators):
         return True
     types = [schema[name] for name in expr.meta.root_names() if name in schema]
     return bool(operators) and not _is_safe_arithmetic(types, text)
@@ -127,7 +129,7 @@ def _is_safe_arithmetic(types: Sequence[pl.DataType], text: str) -> bool:
 # ---- filter text ------------------------------------------------------------
 
 
-_OPERATORS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+_FUNCTION_OF_SIGN: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -171,7 +173,7 @@ def _format_unary(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
 
 
 def _format_binary(expr: pl.Expr, left: pl.Expr, right: pl.Expr, left_text: str, right_text: str) -> str | None:
-    for sign, combine in _OPERATORS.items():
+    for sign, combine in _FUNCTION_OF_SIGN.items():
         if _equals_rebuilt(expr, lambda combine=combine: combine(left, right)):  # type: ignore[misc] # bound now
             return f"({left_text} {sign} {right_text})"
     if right_text.startswith("[") and _equals_rebuilt(expr, lambda: left.is_in(right)):

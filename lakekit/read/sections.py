@@ -176,7 +176,7 @@ def _build_sections(ctx: TableContext, entries: ManifestEntries) -> Sections:
 
 SYSTEM_COLUMNS = (KIND, SEQUENCE)
 BUCKET: Final = GROUP
-_DELETE = 3
+_DELETE_KIND = 3
 
 
 def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, spec: MergeSpec) -> pl.LazyFrame:
@@ -214,7 +214,12 @@ def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, spec: MergeSpec,
         else col(name)
         for name in names
     ]
-    kind = pl.when(is_there).then(col(_before_name(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before_name(KIND))
+    kind = (
+        pl.when(is_there)
+        .then(col(_before_name(KIND)))
+        .otherwise(pl.lit(_DELETE_KIND, pl.Int8))
+        .alias(_before_name(KIND))
+    )
     return changed.with_columns(kind).select(columns)
 
 

@@ -240,7 +240,7 @@ class StreamBatch(TableStream):
             planner.merge_spec_of(self.ctx),
             scan_filter,
         )
-        return lazy_frames.scan_merged([plan], self.fields, system=lazy_frames.KINDS)
+        return lazy_frames.scan_merged([plan], self.fields, system=lazy_frames.KIND_COLUMNS)
 
 
 def _invert_kinds(frame: pl.LazyFrame) -> pl.LazyFrame:

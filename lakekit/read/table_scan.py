@@ -26,7 +26,7 @@ from lakekit.format.polars_types import cached_schema
 from lakekit.metadata import schemas, snapshots
 from lakekit.metadata.table_context import load_context, open_context
 from lakekit.model.table_paths import Locations
-from lakekit.options.features import OBJECTS, check_readable, refuse
+from lakekit.options.features import OBJECT_TABLE, check_readable, make_refusal
 from lakekit.options.option import EMPTY
 from lakekit.read import lazy_frames, planner, time_travel
 from lakekit.read.planner import NO_FILTER
@@ -140,7 +140,7 @@ class TableScan:
         plans = self._plans(ctx, position, scan_filter, limit)
         if self.kind_column is None:
             return lazy_frames.scan_merged(plans, self.fields)
-        system = lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KINDS
+        system = lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KIND_COLUMNS
         frame = lazy_frames.scan_merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
         return lazy_frames.kinds_first(frame, self.kind_column, self.fields, system)
 
@@ -291,11 +291,11 @@ def scan(ctx: TableContext, at: int | str | datetime | None = None, *, raw: bool
         else time_travel.resolve_position(ctx, at)
     )
     if (
-        ctx.all_options.get("type") == OBJECTS
+        ctx.all_options.get("type") == OBJECT_TABLE
         and not ctx.all_options.get("object-location")
         and time_travel.resolve_position(ctx, at).snapshot is None
     ):
-        raise refuse(OBJECTS, f"table {ctx.name}")
+        raise make_refusal(OBJECT_TABLE, f"table {ctx.name}")
     ctx = time_travel.schema_of(ctx, position)
     if raw:
         lazy_frames.check_raw_column_names(ctx, ctx.schema.fields)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _TIME_MARKERS = (b"Date", b"date", b"Time", b"Duration", b"duration", b"Temporal", b"Strptime")
 """What the bytes of an expression have in them that makes times of other values, or has times as constants."""
-_OPERATORS: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
+_COMPARISON_OPERATORS: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
     operator.eq,
     operator.ne,
     operator.lt,
@@ -268,7 +268,7 @@ def _is_operator(part: pl.Expr, inputs: list[pl.Expr]) -> bool:
     Polars treats the condition of `when` as the last input.
     """
     if len(inputs) == 2:
-        return any(part.meta.eq(compare(*inputs)) for compare in _OPERATORS)
+        return any(part.meta.eq(compare(*inputs)) for compare in _COMPARISON_OPERATORS)
     if len(inputs) != 3:
         return False
     then, other, condition = inputs

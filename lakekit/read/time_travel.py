@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _MAX_DIGITS = 19
-_WATERMARK = "watermark-"
+_WATERMARK_PREFIX = "watermark-"
 POSITION_OPTIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
 FILES_SINCE_OPTION = "scan.file-creation-time-millis"
@@ -88,7 +88,7 @@ def names_a_snapshot(ctx: TableContext, at: int | str | datetime | None) -> bool
         return (
             "scan.snapshot-id" in table_options
             or "scan.tag-name" in table_options
-            or (version is not None and not version.startswith(_WATERMARK))
+            or (version is not None and not version.startswith(_WATERMARK_PREFIX))
         )
     if isinstance(at, str):
         return refs.find_tag(ctx, at) is not None or parse_digits(at) is not None
@@ -248,7 +248,10 @@ def _resolve_version(ctx: TableContext, version: str) -> Snapshot:
     """Return the snapshot of `scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
     if (tag := refs.find_tag(ctx, version)) is not None:
         return tag.snapshot
-    if version.startswith(_WATERMARK) and (watermark := parse_digits(version.removeprefix(_WATERMARK))) is not None:
+    if (
+        version.startswith(_WATERMARK_PREFIX)
+        and (watermark := parse_digits(version.removeprefix(_WATERMARK_PREFIX))) is not None
+    ):
         return snapshots.first_at_watermark(ctx, watermark)
     if (snapshot_id := parse_digits(version)) is not None:
         return snapshots.read_snapshot(ctx, snapshot_id)
@@ -330,17 +333,21 @@ def context_at(ctx: TableContext, at: int | str | datetime | None) -> tuple[Tabl
 
 CLOCK_TAG_MODES = ("process-time", "watermark")
 """The values of `tag.automatic-creation` by which every commit may make tags."""
-_DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
-_HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
-_MINUTES = "%Y%m%d%H%M"
+_DAY_FORMATS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
+_HOUR_FORMATS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
+_MINUTE_FORMAT = "%Y%m%d%H%M"
 _MAX_MS = timedelta.max // timedelta(milliseconds=1)
-_LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
+_LENGTH_OF_PERIOD = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
 
 
 def period_length(ctx: TableContext) -> timedelta:
     """Return the length of a period."""
     free = ctx.options.tag_creation_period_duration_ms
-    return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MAX_MS))
+    return (
+        _LENGTH_OF_PERIOD[ctx.options.tag_creation_period]
+        if free is None
+        else timedelta(milliseconds=min(free, _MAX_MS))
+    )
 
 
 def tag_name_of(ctx: TableContext, period: datetime) -> str:
@@ -351,7 +358,7 @@ def tag_name_of(ctx: TableContext, period: datetime) -> str:
 def parse_tag_period(ctx: TableContext, name: str) -> datetime | None:
     """Return the period of a tag's name; None for a name that the table's automatic tags do not have."""
     shape = _formatter_shape(ctx)
-    text = name.partition(" ")[0] if shape in _DAYS.values() else name
+    text = name.partition(" ")[0] if shape in _DAY_FORMATS.values() else name
     try:
         period = datetime.strptime(text, shape).replace(tzinfo=UTC)
     except ValueError:
@@ -362,10 +369,10 @@ def parse_tag_period(ctx: TableContext, name: str) -> datetime | None:
 def _formatter_shape(ctx: TableContext) -> str:
     options = ctx.options
     if options.tag_creation_period_duration_ms is not None:
-        return _MINUTES
+        return _MINUTE_FORMAT
     if options.tag_creation_period == "two-hours":
-        return _HOURS["with_dashes"]
-    return (_DAYS if options.tag_creation_period == "daily" else _HOURS)[options.tag_period_formatter]
+        return _HOUR_FORMATS["with_dashes"]
+    return (_DAY_FORMATS if options.tag_creation_period == "daily" else _HOUR_FORMATS)[options.tag_period_formatter]
 
 
 def find_previous_tag(ctx: TableContext, name: str) -> str | None:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Pipe = Callable[[list[pl.Expr], Callable[[list[tuple[pl.Expr, pl.DataType]]], pl.Expr]], pl.Expr]
 
 
-_PIPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
+_PIPE_WITH_DTYPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
 """`pl.pipe_with_dtype` without the warning that Polars can give for functions that may change."""
 
 
@@ -66,7 +66,7 @@ def expand_to_columns(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
         expanded.append(inputs[0][0])
         return inputs[0][0]
 
-    count = len(pl.LazyFrame(schema=schema).select(_PIPE([expr], keep)).collect_schema())
+    count = len(pl.LazyFrame(schema=schema).select(_PIPE_WITH_DTYPE([expr], keep)).collect_schema())
     return expanded[:count]  # Polars may ask more than once, each time for all in order
 
 
@@ -134,7 +134,7 @@ def check_temporal_constants(expr: pl.Expr, table: str, argument: str) -> None:
     """Raise `ValueOutOfRange` for an expression with a constant date or timestamp beyond Polars' calendar."""
     if not _may_have_times(expr):
         return
-    for part in _constants(expr):
+    for part in _fold_constants(expr):
         values = pl.Series()
         with suppress(Exception):  # raised again when it is computed; a Python function may raise anything
             values = pl.select(part).to_series()
@@ -158,7 +158,7 @@ def _may_have_times(expr: pl.Expr) -> bool:
     return any(word in serialized for word in _MADE_BY)
 
 
-def _constants(expr: pl.Expr) -> Iterator[pl.Expr]:
+def _fold_constants(expr: pl.Expr) -> Iterator[pl.Expr]:
     """Yield the largest parts of an expression that name no column."""
     waiting = [expr]
     while waiting:
@@ -186,14 +186,16 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 
 MERGE_SOURCE_PREFIX = f"{internal('source')}."
 """The prefix of a merge's source columns, which lets one frame hold the columns of both sides."""
-_ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
+_ZONE_IN_DTYPE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 _MAX_QUOTED = 1000
 """How much of the expressions an error about a panic shows."""
 NOT_ROW_WISE_MESSAGE = "looks at more than one row"
 """The reason that `non_elementwise_reason` gives for an expression that needs other rows."""
 
 
-def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where", dialect: str = "lakekit") -> pl.Expr:
+def condition_on_table(
+    where: pl.Expr | str, ctx: TableContext, *, argument: str = "where", dialect: str = "lakekit"
+) -> pl.Expr:
     """Return a condition on the rows of a table, over its columns by name; `dialect` is that of a text.
 
     Raises `SqlError`, `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for a value that is neither expression nor
@@ -205,7 +207,7 @@ def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where
 def parse_condition(
     where: pl.Expr | str, schema: Schema, table: str, argument: str, *, dialect: str = "lakekit"
 ) -> pl.Expr:
-    """Return a condition over columns of a schema. Raises the errors of `condition`."""
+    """Return a condition over columns of a schema. Raises the errors of `condition_on_table`."""
     if not isinstance(where, str):
         return resolve_condition(check_expression(where, argument), schema, table, argument)
     return translate_condition(where, schema, table, argument, dialect=dialect)
@@ -310,7 +312,7 @@ def resolve_expression(
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:
         what = str(wrong).split("\n", 1)[0].replace(MERGE_SOURCE_PREFIX, "s.")  # the plan that follows is Polars' own
         raise SchemaMismatch(
-            f"{argument}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}"
+            f"{argument}={format_expression(expr)} does not fit the columns of {table}: {what}{_naming_hint(what)}"
         ) from None
     if len(expanded) != 1:
         raise SchemaMismatch(
@@ -336,7 +338,7 @@ def format_expression(expr: pl.Expr) -> str:
     return str(expr).replace(MERGE_SOURCE_PREFIX, "s.")
 
 
-def _hint(what: str) -> str:
+def _naming_hint(what: str) -> str:
     """Return advice on a Polars error about a comparison with times; empty if there is none."""
     if "'date/datetime/time'" in what:
         return ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'"
@@ -363,7 +365,7 @@ def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | N
         if "Datetime(" in text and (
             "time-zone-aware" in text or ("could not evaluate" in text and "comparison" in text)
         ):
-            if len(zones := set(_ZONE.findall(text.split("\n", 1)[0]))) > 1:
+            if len(zones := set(_ZONE_IN_DTYPE.findall(text.split("\n", 1)[0]))) > 1:
                 return (
                     f"it compares moments of the zones {' and '.join(sorted(zones))} ({{types}}). Bring both to one: "
                     "in Python datetime(…).astimezone(UTC), "
@@ -409,7 +411,7 @@ def check_temporal_comparisons(expr: pl.Expr, schema: Mapping[str, pl.DataType],
         for expanded in expand_to_columns(expr, schema):
             temporal.refuse_numbers(expanded, schema, subject)
     except pl.exceptions.PolarsError as wrong:
-        if hint := _hint(what := str(wrong).split("\n", 1)[0]):
+        if hint := _naming_hint(what := str(wrong).split("\n", 1)[0]):
             raise SchemaMismatch(f"{subject}: {what}{hint}") from None
 
 

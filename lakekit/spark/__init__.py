@@ -45,7 +45,7 @@ if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     # half the speed)
     os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
 
-_HOMES = {
+_PUBLIC_NAMES = {
     "lakekit.spark.maintenance": "analyze expire_snapshots refresh remove_orphans rewrite_file_index compact",
     "lakekit.spark.batch_read": "changes read",
     "lakekit.spark.dml": "merge delete update",
@@ -56,19 +56,19 @@ _HOMES = {
 }
 """The module of each public name."""
 
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULE_OF_NAME = {name: home for home, names in _PUBLIC_NAMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 - as lakekit's own
+__all__ = sorted(_MODULE_OF_NAME)  # noqa: PLE0605 - as lakekit's own
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULE_OF_NAME:
         text = f"module 'lakekit.spark' has no attribute {name!r}"
         raise AttributeError(text)
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_MODULE_OF_NAME[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOME)
+    return sorted(_MODULE_OF_NAME)

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from lakekit.spark.tasks import ReadJob
 
 
-MICROSECONDS = {"lakekit.timestamp-unit": "us"}
+MICROSECOND_OPTIONS = {"lakekit.timestamp-unit": "us"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def context_for_tasks(table: Table, at: int | str | datetime | None, options: Ma
     It has no catalog, which may hold connections.
     """
     check_one_position(at, options)
-    return replace(context_of(table).with_options({**(options or {}), **MICROSECONDS}), catalog_env=None)
+    return replace(context_of(table).with_options({**(options or {}), **MICROSECOND_OPTIONS}), catalog_env=None)
 
 
 def select_columns(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:
@@ -132,7 +132,7 @@ def parse_filter(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     """
     if where is None:
         return RowFilter()
-    expr = user_expressions.condition(where, ctx)
+    expr = user_expressions.condition_on_table(where, ctx)
     schema = polars_schema(ctx.schema.fields, timestamp_unit="us")
     if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
         each = (
@@ -193,7 +193,7 @@ def read(
     if isinstance(table, SystemTable):
         return _read_system_table(spark, table, columns, where, at=at, options=options)
     if isinstance(table, FormatTable):
-        frame = table.scan(at, options={**(options or {}), **MICROSECONDS})
+        frame = table.scan(at, options={**(options or {}), **MICROSECOND_OPTIONS})
         return _scan_in_one_task(spark, frame, table, columns, where)
     ctx = context_for_tasks(table, at, options)
     if at is None and time_travel.means_changes(ctx):

@@ -36,7 +36,7 @@ from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read.table_scan import context_of
 from lakekit.spark import batch_read, session, types, write_task
 from lakekit.spark.types import spark_type
-from lakekit.spark.write_task import TASK, WriteJob
+from lakekit.spark.write_task import TASK_COLUMN, WriteJob
 from lakekit.table.table import Table
 from lakekit.table.table_writer import resolve_overwrite
 from lakekit.write import row_conversion
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 
 _MAX_FIELDS = 55
 """The most null bits that fit behind the row kind in the first 8 bytes, without the sign bit of the number."""
-_WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
+_HASHED_WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 _INLINE_BYTES = 7
 """The most bytes of a text that stands in its field."""
-_INLINE = 0x80
+_INLINE_FLAG = 0x80
 _ZERO_WORD = "0" * 16
 
 
@@ -111,19 +111,19 @@ def spark_task_number(ctx: TableContext, parallelism: WriteParallelism, columns:
 def _is_hashable(field: Field, columns: Typed) -> bool:
     """Return whether a column's values are written as they come, and their bytes made here."""
     is_alike = field.name in columns and columns[field.name][1] == spark_type(field.type)
-    return is_alike and field.default is None and (field.type.root == "VARCHAR" or field.type.root in _WIDTHS)
+    return is_alike and field.default is None and (field.type.root == "VARCHAR" or field.type.root in _HASHED_WIDTHS)
 
 
 def row_hash(fields: Sequence[Field], columns: Typed) -> Column:
     """Return the hash of the binary row of some columns."""
     heads: list[Column] = []
     tails: list[Column] = []
-    end: Column = _bigint(8 + 8 * len(fields))
+    end: Column = _bigint_literal(8 + 8 * len(fields))
     nulls: list[Column] = []
     for at, field in enumerate(fields):
         column = columns[field.name][0]
         if field.type.nullable:  # a null where none may be is refused by the task that meets it
-            nulls.append(sql.when(column.isNull(), _bigint(1 << (8 + at))).otherwise(_bigint(0)))
+            nulls.append(sql.when(column.isNull(), _bigint_literal(1 << (8 + at))).otherwise(_bigint_literal(0)))
         if field.type.root == "VARCHAR":
             head, tail, end = _text_words(column, end)
             tails.append(tail)
@@ -134,13 +134,13 @@ def row_hash(fields: Sequence[Field], columns: Typed) -> Column:
     return sql.hash(sql.unhex(sql.concat(first, *heads, *tails)))
 
 
-def _bigint(value: int) -> Column:
+def _bigint_literal(value: int) -> Column:
     return sql.lit(value).cast("bigint")
 
 
 def _number_word(t: DataType, column: Column) -> Column:
     """Return the 16 hexadecimal digits of a number's field."""
-    width, number = _WIDTHS[t.root], _cast_to_bigint(t, column)
+    width, number = _HASHED_WIDTHS[t.root], _cast_to_bigint(t, column)
     return _little_endian_hex(number if width == 8 else number.bitwiseAND((1 << 8 * width) - 1))
 
 
@@ -157,8 +157,8 @@ def _text_words(column: Column, end: Column) -> tuple[Column, Column, Column]:
     """
     digits, size = sql.hex(column), sql.octet_length(column).cast("bigint")
     is_inline = column.isNull() | (size <= _INLINE_BYTES)
-    inline = sql.concat(sql.rpad(digits, 2 * _INLINE_BYTES, "0"), sql.lpad(sql.hex(size + _INLINE), 2, "0"))
-    padded = sql.when(is_inline, _bigint(0)).otherwise(sql.shiftleft(sql.shiftright(size + 7, 3), 3))
+    inline = sql.concat(sql.rpad(digits, 2 * _INLINE_BYTES, "0"), sql.lpad(sql.hex(size + _INLINE_FLAG), 2, "0"))
+    padded = sql.when(is_inline, _bigint_literal(0)).otherwise(sql.shiftleft(sql.shiftright(size + 7, 3), 3))
     head = sql.when(is_inline, inline).otherwise(_little_endian_hex(sql.shiftleft(end, 32) + size))
     tail = sql.when(is_inline, sql.lit("")).otherwise(sql.rpad(digits, (padded * 2).cast("int"), sql.lit("0")))
     return head, tail, end + padded
@@ -173,8 +173,8 @@ def _little_endian_hex(number: Column) -> Column:
 # ---- batch write ------------------------------------------------------------
 
 
-MODES = ("append", "upsert", "overwrite")
-OVERWRITE_MODE, DYNAMIC = "spark.sql.sources.partitionOverwriteMode", "dynamic-partition-overwrite"
+WRITE_MODES = ("append", "upsert", "overwrite")
+OVERWRITE_MODE, DYNAMIC_OVERWRITE_OPTION = "spark.sql.sources.partitionOverwriteMode", "dynamic-partition-overwrite"
 """The options that say what an overwrite without a partition replaces: Spark's, and the table's."""
 
 
@@ -229,7 +229,9 @@ def write(
             ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch
         ),
     )
-    messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
+    messages = collect_messages(
+        ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect()
+    )
     committed = commit_messages(
         ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None
     )
@@ -259,7 +261,7 @@ def _session_of(df: DataFrame) -> SparkSession:
     return df.sparkSession
 
 
-def collected(ctx: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
+def collect_messages(ctx: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
     """Return the commit messages in the answers of a job's tasks.
 
     Raises: the error that a task reported; then the files of all other tasks are deleted.
@@ -400,8 +402,10 @@ def check_write(
 
     Raises: `InvalidOption`, `Unsupported`, and what `t.append` raises for columns.
     """
-    if mode not in MODES:
-        raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
+    if mode not in WRITE_MODES:
+        raise InvalidOption(
+            f"mode={mode!r}; there are {', '.join(map(repr, WRITE_MODES))}", key="mode", value=str(mode)
+        )
     if partition is not None and mode != "overwrite":
         raise InvalidOption(
             f"partition={dict(partition)} says what mode='overwrite' replaces; the mode is {mode!r}", key="partition"
@@ -458,12 +462,12 @@ def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = Non
     if cut is None:
         sent = df
     elif cut.tasks == 1:
-        sent = df.repartition(1).withColumn(TASK, functions.lit(0))
+        sent = df.repartition(1).withColumn(TASK_COLUMN, functions.lit(0))
     elif is_exact or (is_exact is None and hasattr(df, "repartitionById")):
-        sent = _add_task_column(df, job).repartitionById(cut.tasks, TASK)
+        sent = _add_task_column(df, job).repartitionById(cut.tasks, TASK_COLUMN)
     else:
         job = replace(job, task_signs=write_task.partition_signs(cut.tasks))
-        sent = _add_task_column(df, job).repartition(cut.tasks, TASK)
+        sent = _add_task_column(df, job).repartition(cut.tasks, TASK_COLUMN)
     return sent.mapInArrow(partial(write_task.write_rows, job), write_task.RESULT_SCHEMA)
 
 
@@ -481,14 +485,18 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
     number = spark_task_number(job.ctx, job.parallelism, columns)
     if number is not None:
         return df.withColumn(
-            TASK, number if job.task_signs is None else functions.get(functions.lit(list(job.task_signs)), number)
+            TASK_COLUMN,
+            number if job.task_signs is None else functions.get(functions.lit(list(job.task_signs)), number),
         )
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):
         return df.withColumn(
-            TASK, functions.arrow_udf(_make_task_function(job), spark_types.IntegerType())(functions.struct(*names))
+            TASK_COLUMN,
+            functions.arrow_udf(_make_task_function(job), spark_types.IntegerType())(functions.struct(*names)),
         )
-    schema = spark_types.StructType([*df.schema.fields, spark_types.StructField(TASK, spark_types.IntegerType())])
+    schema = spark_types.StructType(
+        [*df.schema.fields, spark_types.StructField(TASK_COLUMN, spark_types.IntegerType())]
+    )
     return df.mapInArrow(partial(write_task.add_task_column, job), schema)
 
 

@@ -77,9 +77,17 @@ if TYPE_CHECKING:
 NAME = "lakekit"
 SOURCE_OPTIONS = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
 """Options that are no options of a table, in lower case: Spark does not keep the case of any."""
-RESERVED = ("comment", "external", "is_managed_location", "location", "owner", "provider", "serialization.format")
+RESERVED_OPTIONS = (
+    "comment",
+    "external",
+    "is_managed_location",
+    "location",
+    "owner",
+    "provider",
+    "serialization.format",
+)
 """Options that Spark itself sets for an entry of its catalog."""
-STORAGE, STREAM = "storage.", "read.stream."
+STORAGE_PREFIX, STREAM_PREFIX = "storage.", "read.stream."
 
 
 def register(spark: SparkSession) -> None:
@@ -113,7 +121,11 @@ class PaimonDataSource(DataSource):
         path = options.pop("path", None)
         if not path:
             raise InvalidOption("no path: format('lakekit').load('warehouse/shop.db/orders')", key="path")
-        stores = {key[len(STORAGE) :]: value for key, value in options.items() if key.lower().startswith(STORAGE)}
+        stores = {
+            key[len(STORAGE_PREFIX) :]: value
+            for key, value in options.items()
+            if key.lower().startswith(STORAGE_PREFIX)
+        }
         opened = open_table(
             path, branch=options.pop("branch", None), options=table_options(options), storage_options=stores or None
         )
@@ -162,9 +174,13 @@ class PaimonDataSource(DataSource):
             )
         mode, replaced = ("overwrite" if overwrite else "append"), parse_partition(partition) if partition else None
         table = self.table()
-        if overwrite and not any(key.lower() == batch_write.DYNAMIC for key in self.options):
+        if overwrite and not any(key.lower() == batch_write.DYNAMIC_OVERWRITE_OPTION for key in self.options):
             table = table.with_options(
-                {batch_write.DYNAMIC: batch_write.is_dynamic(self.options.get("partitionoverwritemode"))}
+                {
+                    batch_write.DYNAMIC_OVERWRITE_OPTION: batch_write.is_dynamic(
+                        self.options.get("partitionoverwritemode")
+                    )
+                }
             )
         return BatchWriter(
             *write_job(context_of(table), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind"))
@@ -207,7 +223,8 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in options.items()
-        if key.lower() not in (*SOURCE_OPTIONS, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))
+        if key.lower() not in (*SOURCE_OPTIONS, *RESERVED_OPTIONS)
+        and not key.lower().startswith((STORAGE_PREFIX, STREAM_PREFIX))
     }
 
 
@@ -389,7 +406,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks wrote, and compact where readers would not see it otherwise."""
-        collected = batch_write.collected(self.job.ctx, collect_answers(messages))
+        collected = batch_write.collect_messages(self.job.ctx, collect_answers(messages))
         if collected or self.overwrite is not None:
             batch_write.commit_job(
                 self.job, collected, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True
@@ -403,7 +420,7 @@ class BatchWriter(DataSourceArrowWriter):
 # ---- names ------------------------------------------------------------
 
 
-PREFIX, _SETTING = "lakekit__", "lakekit.attached."
+NAME_PREFIX, _SETTING_PREFIX = "lakekit__", "lakekit.attached."
 
 
 def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None) -> list[str]:
@@ -476,7 +493,7 @@ def _can_be_named(row: tuple[str, str]) -> bool:
 def _drop_stale_entries(spark: SparkSession, catalog: Catalog, database: str | None, existing: set[str]) -> None:
     """Drop the entries that earlier calls made of tables which the catalog no longer has."""
     for key, warehouse in spark.conf.getAll.items():
-        name = key.removeprefix(_SETTING)
+        name = key.removeprefix(_SETTING_PREFIX)
         if (
             name == key
             or name in existing
@@ -524,7 +541,7 @@ def _attach(spark: SparkSession, source: type[PaimonDataSource], catalog: Catalo
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote_identifier(database)}")
     _drop_own_entry(spark, where, f"{database}.{name}")
     spark.sql(f"CREATE TABLE {where} USING {source.name()}")
-    spark.conf.set(f"{_SETTING}{database}.{name}".lower(), _describe_catalog(catalog))
+    spark.conf.set(f"{_SETTING_PREFIX}{database}.{name}".lower(), _describe_catalog(catalog))
 
 
 def make_source_class(table: Table) -> type[PaimonDataSource]:
@@ -533,7 +550,7 @@ def make_source_class(table: Table) -> type[PaimonDataSource]:
     Spark keeps a class for each name, and options of a query override the table's.
     """
     plain = re.sub(r"\W", "_", table.name, flags=re.ASCII).lower()
-    called = f"{PREFIX}{plain}_{sha256(f'{table.name} {table.location}'.encode()).hexdigest()[:12]}"
+    called = f"{NAME_PREFIX}{plain}_{sha256(f'{table.name} {table.location}'.encode()).hexdigest()[:12]}"
 
     class TableSource(PaimonDataSource):
         @classmethod
@@ -560,11 +577,11 @@ def _drop_own_entry(spark: SparkSession, where: str, name: str) -> None:
     """
     if not spark.catalog.tableExists(where):
         return
-    if spark.conf.get(f"{_SETTING}{name}".lower(), None) is None:
+    if spark.conf.get(f"{_SETTING_PREFIX}{name}".lower(), None) is None:
         try:
             spark.sql(f"DESCRIBE TABLE {where}")
         except AnalysisException as told:
-            is_ours = PREFIX in str(told)
+            is_ours = NAME_PREFIX in str(told)
         else:
             is_ours = False
         if not is_ours:

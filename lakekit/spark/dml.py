@@ -41,7 +41,7 @@ from lakekit.maintenance import after_commit
 from lakekit.metadata import table_context
 from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX, translate_compute_errors
 from lakekit.spark import session, types, write_task
-from lakekit.spark.batch_write import collected, handle_of
+from lakekit.spark.batch_write import collect_messages, handle_of
 from lakekit.types import MAX_LENGTH, parse
 from lakekit.write import bucket_assigners, input_frames, row_conversion
 from lakekit.write.bucket_assigners import WriteParallelism, WriteShard
@@ -103,12 +103,12 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
         return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
     tasks = [
         json.dumps([(partition.hex(), bucket) for partition, bucket in bucket_ids]).encode()
-        for bucket_ids in _parts(change, due_buckets, session.slots(spark))
+        for bucket_ids in _split_buckets(change, due_buckets, session.slots(spark))
     ]
     target = replace(change.target, ctx=replace(change.target.ctx, catalog_env=None))
     # a catalog may hold connections, and tasks commit nothing
     sent = replace(change, ctx=replace(ctx, catalog_env=None), target=target)
-    messages = collected(
+    messages = collect_messages(
         ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.RESULT_SCHEMA).collect()
     )
     return after_commit.maintain_after_commit(
@@ -116,7 +116,7 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
     )
 
 
-def _parts(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
+def _split_buckets(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
     """Return the buckets of each task: a few tasks a slot, each of which plans the table again."""
     if not change.by_bucket or change.ctx.schema.cross_partition:
         return [list(bucket_ids)]
@@ -142,20 +142,22 @@ def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatc
 # ---- merge task ------------------------------------------------------------
 
 
-RECEIVER, SENDER, DATA = "to", "of", "data"
+RECEIVER_COLUMN, SENDER_COLUMN, DATA_COLUMN = "to", "of", "data"
 MESSAGE_SCHEMA = spark.StructType(
     [
-        spark.StructField(RECEIVER, spark.IntegerType()),
-        spark.StructField(SENDER, spark.IntegerType()),
-        spark.StructField(DATA, spark.BinaryType()),
+        spark.StructField(RECEIVER_COLUMN, spark.IntegerType()),
+        spark.StructField(SENDER_COLUMN, spark.IntegerType()),
+        spark.StructField(DATA_COLUMN, spark.BinaryType()),
     ]
 )
 FROM_SOURCE = -1
 """The sender of letters with rows of the source; other letters have the group of their target rows."""
-_MESSAGE_SCHEMA = pa.schema([pa.field(RECEIVER, pa.int32()), pa.field(SENDER, pa.int32()), pa.field(DATA, pa.binary())])
+_MESSAGE_SCHEMA = pa.schema(
+    [pa.field(RECEIVER_COLUMN, pa.int32()), pa.field(SENDER_COLUMN, pa.int32()), pa.field(DATA_COLUMN, pa.binary())]
+)
 
 _REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
-_ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
+_HASHED_TYPE_OF_KIND = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
 """Kinds of values that rows are addressed by, and the type they are hashed as."""
 
 
@@ -247,7 +249,7 @@ class MergeJob:
         return tuple(
             (mine, other)
             for mine, other in equal.items()
-            if _kind(self.target.schema[mine]) == _kind(theirs[other]) in _ADDRESSES
+            if _kind(self.target.schema[mine]) == _kind(theirs[other]) in _HASHED_TYPE_OF_KIND
         )
 
     @cached_property
@@ -294,7 +296,7 @@ def _kind(dtype: pl.DataType) -> str:
 # ---- letters ---------------------------------------------------------------------------------------------------------
 
 
-def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa.RecordBatch:
+def _pack_messages(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa.RecordBatch:
     """Return the rows for each address as a letter."""
     addresses = np.unique(numbers).tolist()
     data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in addresses]  # scalar: one a letter
@@ -335,7 +337,7 @@ def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) ->
     if not names:
         return np.zeros(frame.height, np.int32)
     columns = [frame[name].cast(pl.Int64) if frame.schema[name].is_signed_integer() else frame[name] for name in names]
-    types = [parse(_ADDRESSES[str(column.dtype)]) for column in columns]
+    types = [parse(_HASHED_TYPE_OF_KIND[str(column.dtype)]) for column in columns]
     hashes = hashing.hash_columns([column.to_arrow() for column in columns], types)
     return hashing.default_bucket(hashes, job.address_count)
 
@@ -354,7 +356,7 @@ def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterat
             if job.group_columns is None
             else _destination_groups(job, frame, dict(job.group_columns))
         )
-        yield _letters(frame, numbers, FROM_SOURCE)
+        yield _pack_messages(frame, numbers, FROM_SOURCE)
 
 
 def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
@@ -384,7 +386,7 @@ def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
-            yield _letters(frame, _hash_addresses(job, frame, names), number)
+            yield _pack_messages(frame, _hash_addresses(job, frame, names), number)
 
 
 def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -407,7 +409,7 @@ def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
                 )
             matched = pairs[SOURCE_ROW].unique()
             matches = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
-            yield _letters(matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), FROM_SOURCE)
+            yield _pack_messages(matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), FROM_SOURCE)
         yield from _send_inserts(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
 
 
@@ -423,7 +425,7 @@ def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordB
             numbers = job.destination(new)
         except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
             numbers = np.zeros(rows.height, np.int32)
-        yield _letters(
+        yield _pack_messages(
             rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE
         )
 
@@ -437,7 +439,7 @@ def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         shard = None if job.groups.parallelism is None else WriteShard(parallelism=job.groups.parallelism, task=number)
         try:
             with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", shard=shard) as change:
-                merging.fill(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
+                merging.write_changes(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
                 answers = write_task.encode_messages(change.prepare())
         except _REPORTED_ERRORS as wrong:
             answers = write_task.encode_failure(wrong)
@@ -474,23 +476,25 @@ def merge(
         raise TypeError(msg)
     ctx = handle_of(table_or_path)
     table_context.check_writable(ctx)
-    arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
+    arrow = pa.schema([pa.field(field.name, _arrow_field(field)) for field in source.schema])
     nothing = write_task.convert_times(
         pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx
     )
-    job = _job(spark, ctx, merging.plan_merge(ctx, nothing, clauses, on), source.columns, arrow)
-    messages = collected(ctx, _answers(spark, job, source).collect())
+    job = _build_job(spark, ctx, merging.plan_merge(ctx, nothing, clauses, on), source.columns, arrow)
+    messages = collect_messages(ctx, _run_job(spark, job, source).collect())
     return after_commit.maintain_after_commit(
         ctx, publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
     )
 
 
-def _arrow(field: spark_types.StructField) -> pa.DataType:
+def _arrow_field(field: spark_types.StructField) -> pa.DataType:
     is_null = isinstance(field.dataType, spark_types.NullType)
     return pa.null() if is_null else types.arrow_type(types.paimon_type(field.dataType, field.name))
 
 
-def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
+def _build_job(
+    spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema
+) -> MergeJob:
     """Return the job of the tasks: the newest snapshot, its buckets in groups."""
     target = TargetRows.at_newest(ctx)
     slots = session.slots(spark)
@@ -540,7 +544,7 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
     return tuple(pairs) if pairs or job.groups.count == 1 else None
 
 
-def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
+def _run_job(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
     """Return the answers of the tasks that merge."""
     count = job.groups.count
     letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(
@@ -555,9 +559,9 @@ def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame
         )
     if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
         each = (
-            functions.col("id").cast("int").alias(RECEIVER),
-            functions.lit(FROM_SOURCE).alias(SENDER),
-            functions.lit(None).cast("binary").alias(DATA),
+            functions.col("id").cast("int").alias(RECEIVER_COLUMN),
+            functions.lit(FROM_SOURCE).alias(SENDER_COLUMN),
+            functions.lit(None).cast("binary").alias(DATA_COLUMN),
         )
         letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
     return _repartition_letters(letters, count).mapInArrow(partial(merge_groups, job), write_task.RESULT_SCHEMA)
@@ -571,7 +575,7 @@ def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
     if count == 1:
         return letters.repartition(1)
     return (
-        letters.repartitionById(count, RECEIVER)
+        letters.repartitionById(count, RECEIVER_COLUMN)
         if hasattr(letters, "repartitionById")
-        else letters.repartition(count, RECEIVER)
+        else letters.repartition(count, RECEIVER_COLUMN)
     )

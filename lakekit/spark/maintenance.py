@@ -88,7 +88,7 @@ MIN_DISTRIBUTED_DIRECTORIES, MIN_DISTRIBUTED_FILES = 8, 500
 """Up to so many are listed or deleted in this process, before Spark would have started tasks."""
 TASKS_PER_SLOT = 4
 """Tasks that one slot does in turn: few enough to start, enough that no slot waits long for the slowest."""
-_SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
+_RESULT_SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
 def run_in_tasks(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[list[bytes], LakekitError | None]:
@@ -113,7 +113,7 @@ def run_in_tasks(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tu
 def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
     try:
         for data in work(piece):
-            yield pa.record_batch([pa.array([data], pa.binary()), pa.array([None], pa.string())], schema=_SCHEMA)
+            yield pa.record_batch([pa.array([data], pa.binary()), pa.array([None], pa.string())], schema=_RESULT_SCHEMA)
     except LakekitError as wrong:
         yield from write_task.encode_failure(wrong)
 

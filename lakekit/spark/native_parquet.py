@@ -69,7 +69,7 @@ GLOB_CHARACTERS = frozenset("{}[]*?\\")
 """Characters that make Spark treat a path as a glob pattern."""
 LISTING_BATCH_FILES = 32
 """Spark lists more paths than this in a separate Spark job, of 10 000 tasks unless it is configured."""
-_LISTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
+_LISTING_SETTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
 _READ_OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",  # days before 1582 are days of the calendar of today in every file of Paimon's
@@ -310,16 +310,16 @@ def _null_column(field: Field) -> Column:
 @contextmanager
 def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
     """Let Spark list many files in few tasks while a frame is made, unless the session sets the number."""
-    before = spark.conf.get(_LISTING) if count > LISTING_BATCH_FILES else None
+    before = spark.conf.get(_LISTING_SETTING) if count > LISTING_BATCH_FILES else None
     if before is None or not before.isdecimal() or int(before) <= _FEW_TASKS:
         yield
         return
-    spark.conf.set(_LISTING, str(_FEW_TASKS))
+    spark.conf.set(_LISTING_SETTING, str(_FEW_TASKS))
     try:
         yield
     finally:
         if hasattr(spark, "_sc"):  # over Connect files are looked at later, when the frame is used
-            spark.conf.set(_LISTING, before)
+            spark.conf.set(_LISTING_SETTING, before)
 
 
 def _in_folders(ctx: TableContext, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
@@ -350,9 +350,9 @@ def _to_hadoop_path(ctx: TableContext, path: str) -> str:
 # ---- conditions ------------------------------------------------------------
 
 
-_BIGINT = 2**63
+_INT64_BOUND = 2**63
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
-_COMPARED = {
+_COMPARISON_OF_OPERATOR = {
     "=": lambda column, value: column == value,
     "!=": lambda column, value: column != value,
     "<": lambda column, value: column < value,
@@ -408,8 +408,8 @@ def _compare_column(column: Column, op: str, literals: tuple[Any, ...], t: DataT
             return column.isin(*values) if values else sql.lit(False)
         case "starts with" if t.root in STRINGS:
             return column.startswith(values[0])
-        case word if word in _COMPARED:
-            return _COMPARED[word](column, values[0])
+        case word if word in _COMPARISON_OF_OPERATOR:
+            return _COMPARISON_OF_OPERATOR[word](column, values[0])
     raise _DifferentEvaluation
 
 
@@ -417,7 +417,7 @@ def _literal_column(value: object, t: DataType) -> Column:
     match value:
         case bool() if t.root == "BOOLEAN":
             return sql.lit(value)
-        case int() if not isinstance(value, bool) and -_BIGINT <= value < _BIGINT and t.root in INTEGERS:
+        case int() if not isinstance(value, bool) and -_INT64_BOUND <= value < _INT64_BOUND and t.root in INTEGERS:
             return sql.lit(value)
         case float() if t.root == "DOUBLE":
             return sql.lit(value)

@@ -405,7 +405,11 @@ class SparkBackend:
             return table.append(frame) if mode == "append" else table.overwrite(frame, partition=partition)
         if mode == "overwrite" and partition is None:
             table = table.with_options(
-                {batch_write.DYNAMIC: batch_write.is_dynamic(self.spark.conf.get(batch_write.OVERWRITE_MODE, None))}
+                {
+                    batch_write.DYNAMIC_OVERWRITE_OPTION: batch_write.is_dynamic(
+                        self.spark.conf.get(batch_write.OVERWRITE_MODE, None)
+                    )
+                }
             )
         return batch_write.write(rows, table, mode=mode, partition=partition)
 

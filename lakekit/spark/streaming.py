@@ -322,14 +322,14 @@ def parse_read_limit(options: Mapping[str, str]) -> ReadLimit:
     Raises: `InvalidOption`.
     """
     settings = {
-        key.lower()[len(data_source.STREAM) :]: (key, value)
+        key.lower()[len(data_source.STREAM_PREFIX) :]: (key, value)
         for key, value in options.items()
-        if key.lower().startswith(data_source.STREAM)
+        if key.lower().startswith(data_source.STREAM_PREFIX)
     }
     if unknown := [key for word, (key, _) in settings.items() if word not in READ_LIMITS]:
         raise InvalidOption(
             f"no option is called {unknown[0]!r}; there are "
-            f"{', '.join(data_source.STREAM + word for word in READ_LIMITS)}",
+            f"{', '.join(data_source.STREAM_PREFIX + word for word in READ_LIMITS)}",
             key=unknown[0],
         )
     if len(settings) > 1:
@@ -391,7 +391,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         If the batch was committed before, what was written again is deleted.
         """
         ctx = self.job.ctx
-        collected = batch_write.collected(ctx, data_source.collect_answers(messages))
+        collected = batch_write.collect_messages(ctx, data_source.collect_answers(messages))
         if publishing.find_commit(ctx, commit_user=self.job.commit_user, identifier=batchId) is not None:
             abandoned.abort(ctx, collected)
             # its process may have ended between the commit and the compaction

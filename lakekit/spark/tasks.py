@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"LKRT"
 VERSION = 1
-_IN_ORDER, _BEFORE = 1, 2
+_IN_ORDER, _BEFORE_STATE = 1, 2
 _MIN_BYTES = 5
 """The least bytes of a split with its flags and size."""
 
@@ -102,7 +102,7 @@ def encode_task(task: ReadTask) -> bytes:
     for piece in task.pieces:
         data = split_bytes.encode_split(piece.split)
         out += [
-            bytes([_IN_ORDER * piece.is_in_sequence | _BEFORE * piece.is_before_state]),
+            bytes([_IN_ORDER * piece.is_in_sequence | _BEFORE_STATE * piece.is_before_state]),
             _encode_i32(len(data)),
             data,
         ]
@@ -142,10 +142,10 @@ def decode_task(data: bytes) -> ReadTask:
 
 def _decode_piece(cursor: Cursor) -> SplitPiece:
     flags = cursor.u8("flags")
-    if flags & ~(_IN_ORDER | _BEFORE):
+    if flags & ~(_IN_ORDER | _BEFORE_STATE):
         raise cursor.make_error(f"flags {flags}", "flags")
     split = split_bytes.decode_split(cursor.raw(cursor.count("size", each=1), "split"))
-    return SplitPiece(split=split, is_in_sequence=bool(flags & _IN_ORDER), is_before_state=bool(flags & _BEFORE))
+    return SplitPiece(split=split, is_in_sequence=bool(flags & _IN_ORDER), is_before_state=bool(flags & _BEFORE_STATE))
 
 
 # ---- job ------------------------------------------------------------
@@ -179,7 +179,7 @@ class ReadJob:
         """The system columns that are read."""
         if self.kind_column is None and self.mode == "state":
             return ()
-        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
+        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KIND_COLUMNS
 
 
 def read_task_batches(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:

@@ -70,7 +70,7 @@ _PAIMON_TYPES: dict[type[spark.DataType], DataType] = {
     spark.VariantType: DataType(root="VARIANT"),
 }
 _ARROW_TARGET = ArrowTarget(format_name="Spark", count_times=True)
-_VARIANT = pa.struct(
+_VARIANT_TYPE = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
@@ -208,7 +208,7 @@ def arrow_type(t: DataType) -> pa.DataType:
         case "TIMESTAMP_LTZ":
             return pa.timestamp("us", "UTC")
         case "VARIANT":
-            return _VARIANT
+            return _VARIANT_TYPE
         case "ARRAY":
             return pa.list_(pa.field("element", arrow_type(part(t.element)), part(t.element).nullable))
         case "MAP":

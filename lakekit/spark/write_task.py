@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
 
-TASK: Final = internal("task")
+TASK_COLUMN: Final = internal("task")
 """The column that says which task a row belongs to."""
 COMBINED_BATCH_BYTES = 32 << 20
 """The bytes up to which batches are combined."""
@@ -136,7 +136,7 @@ def add_task_column(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterato
     """Yield the batches with the column that says which task their rows belong to."""
     for batch in batches:
         yield pa.RecordBatch.from_arrays(
-            [*batch.columns, compute_task_numbers(job, batch)], [*batch.schema.names, TASK]
+            [*batch.columns, compute_task_numbers(job, batch)], [*batch.schema.names, TASK_COLUMN]
         )
 
 
@@ -206,7 +206,7 @@ def yield_answers(ctx: TableContext, answers: Sequence[pa.RecordBatch]) -> Itera
 def _find_shard(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
     if job.parallelism is None:
         return None
-    sign = first.column(TASK)[0].as_py()  # scalar: one a task
+    sign = first.column(TASK_COLUMN)[0].as_py()  # scalar: one a task
     return WriteShard(parallelism=job.parallelism, task=sign if job.task_signs is None else job.task_signs.index(sign))
 
 
@@ -242,7 +242,7 @@ def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     """
     own: int | None = None
     for batch in batches:
-        bounds = pc.min_max(batch.column(TASK))
+        bounds = pc.min_max(batch.column(TASK_COLUMN))
         least, greatest = bounds["min"].as_py(), bounds["max"].as_py()  # scalar: one a batch
         own = least if own is None else own
         if not own == least == greatest:
@@ -250,7 +250,7 @@ def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
                 f"this Spark brought the rows of tasks {own} and {greatest} together, and each needs one of its own",
                 feature="spark.write",
             )
-        yield batch.drop_columns([TASK])
+        yield batch.drop_columns([TASK_COLUMN])
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------

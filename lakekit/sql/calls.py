@@ -26,7 +26,7 @@ import lakekit.ddl.schema_changes as changes
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.metadata import refs
-from lakekit.options.features import find
+from lakekit.options.features import find_feature
 from lakekit.read import user_expressions
 from lakekit.read.table_scan import context_of
 from lakekit.sql import dml
@@ -153,7 +153,7 @@ def call_procedure(statement: Statement) -> StatementResult:
     if [part.lower() for part in parts[:-1]] not in ([], ["sys"]):
         raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
     if name not in PROCEDURES:
-        known_feature = find(f"procedure.{name}")
+        known_feature = find_feature(f"procedure.{name}")
         what = (
             f"sys.{name} ({known_feature.description}) is not done by lakekit"
             if known_feature
@@ -284,7 +284,7 @@ def rows_of(table: Table, partitions: str | None, where: str | None, *, dialect:
             "partitions and where cannot be given at once: leave one out", key="partitions", value=partitions
         )
     if where is not None:
-        return user_expressions.condition(where, context_of(table), dialect=dialect)
+        return user_expressions.condition_on_table(where, context_of(table), dialect=dialect)
     if partitions is None:
         return None
     wanted = [{name: _unquote(value) for name, value in spec.items()} for spec in partitions_of(partitions)]

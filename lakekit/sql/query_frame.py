@@ -22,7 +22,7 @@ from sqlglot import exp
 from lakekit import table
 from lakekit.columns import col, cols
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
-from lakekit.format.polars_types import VARIANT, entries_type
+from lakekit.format.polars_types import VARIANT_DTYPE, entries_type
 from lakekit.sql import cage
 from lakekit.sql.query_tree import first_rows, is_plain, plain_scan
 
@@ -64,7 +64,7 @@ _TYPES: dict[str, pl.DataType] = {
     "timestamp with time zone": pl.Datetime("us", "UTC"),
     "timestamptz_ns": pl.Datetime("ns", "UTC"),
     "null": pl.Null(),
-    "variant": VARIANT,
+    "variant": VARIANT_DTYPE,
 }
 """The Polars type of DuckDB's types, by their ids."""
 
@@ -265,7 +265,7 @@ def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
 
 def _converted(name: str, own: pl.DataType, dtype: pl.DataType) -> pl.Expr:
     column = col(name)
-    if dtype == VARIANT and own != VARIANT:
+    if dtype == VARIANT_DTYPE and own != VARIANT_DTYPE:
         column = column.ext.storage() if isinstance(own, pl.BaseExtension) else column
         return pl.struct(
             column.struct.field("value").alias("value"), column.struct.field("metadata").alias("metadata")

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.session import DEFAULT_DATABASE
-from lakekit.catalog.views import KIND as MATERIALIZED, MaterializedTable, View
+from lakekit.catalog.views import MATERIALIZED_TABLE as MATERIALIZED, MaterializedTable, View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.expressions.functions import FORMS, all_functions
 from lakekit.sql.backend import StatementResult

@@ -17,7 +17,7 @@ from lakekit.catalog import views
 from lakekit.catalog.views import MaterializedTable, View
 from lakekit.columns import col
 from lakekit.errors import ColumnNotFound, InvalidOption, NotFound, Unsupported, ViewNotFound
-from lakekit.options.features import FORMAT_TABLE, OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECT_TABLE
 from lakekit.read.table_scan import context_of
 from lakekit.sql import ddl, show
 from lakekit.sql.backend import StatementResult, parse_properties
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _VIEW_COLUMNS = "namespace string, viewName string, isTemporary boolean"
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY")
 _CONNECTOR = "paimon"
-KINDS = (FORMAT_TABLE, OBJECTS)
+KINDS = (FORMAT_TABLE, OBJECT_TABLE)
 """Values of the property `type` for tables of other kinds."""
 
 
@@ -73,7 +73,7 @@ def _drop_replaced_view(
     with suppress(NotFound):
         old = statement.catalog.table(name)
     if isinstance(old, View) and old.temporary == is_temporary:
-        views.define(
+        views.define_view(
             statement.catalog, name, query, columns=columns, dialects=None, comment=None, temporary=is_temporary
         )
         statement.catalog.drop_view(name)
@@ -229,7 +229,7 @@ def create_format_or_object_table(
     if needed not in options:
         raise InvalidOption(f"CREATE TABLE {name}: a {kind} needs {needed!r}", key=needed)
     argument = options.pop(needed)
-    if kind == OBJECTS:
+    if kind == OBJECT_TABLE:
         if fields or partition_keys or options:
             raise InvalidOption(
                 f"CREATE TABLE {name}: an object table has columns of its own, and no other property than {needed!r}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         def __fspath__(self) -> str: ...
 
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_URL_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 NOT_PLUGINS = frozenset({
     "atomic_write", "confinement", "environment", "local", "local_files", "memory", "object_store_options",
     "object_store_requests", "protocol",
@@ -47,7 +47,7 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
         raise TypeError(msg)
     if not text.strip():
         raise InvalidOption("the location is empty; give a table's folder", key="path", value=text)
-    scheme_match = _SCHEME.match(text)
+    scheme_match = _URL_SCHEME.match(text)
     scheme = "file" if scheme_match is None else scheme_match.group(1).lower()
     if scheme == "file":
         path = absolute_path(text if scheme_match is None else _path_of_url(text))

@@ -112,10 +112,10 @@ def _wrong_answer() -> InvalidOption:
 # ---- environment ------------------------------------------------------------
 
 
-_PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_", "SERVICE_ACCOUNT"), "azure": ("AZURE_", "IDENTITY_", "MSI_")}
+_VARIABLE_PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_", "SERVICE_ACCOUNT"), "azure": ("AZURE_", "IDENTITY_", "MSI_")}
 _CONNECTION_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of the connection, which may be written in small letters too."""
-_NAMES = {
+_OPTION_OF_VARIABLE = {
     "s3": {
         "AWS_ACCESS_KEY_ID": "aws_access_key_id",
         "AWS_SECRET_ACCESS_KEY": "aws_secret_access_key",
@@ -155,9 +155,14 @@ _NAMES = {
     },
 }
 """Variable -> option; of two for one option the first counts."""
-_FILES = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT")
+_CREDENTIAL_FILE_VARIABLES = (
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH",
+    "SERVICE_ACCOUNT",
+)
 """Variables that name a file with credentials, which a store reads once."""
-_KEYS = ("aws_access_key_id", "aws_secret_access_key")
+_KEY_OPTIONS = ("aws_access_key_id", "aws_secret_access_key")
 _PROFILE_OPTIONS = {"region": "aws_region", "endpoint_url": "aws_endpoint_url"}
 _NEEDS_SDK = (
     "sso_session",
@@ -169,7 +174,7 @@ _NEEDS_SDK = (
     "login_session",
 )
 """Settings of a profile whose credentials something else must fetch."""
-_CONTAINER, _CONTAINER_TOKEN = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+_CONTAINER_VARIABLES, _CONTAINER_TOKEN = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 """Where a container gets credentials; obstore and Polars take the address only beside a file with a token."""
 _RENEWED_SECONDS = 540
 """How long credentials that boto3 renews count."""
@@ -189,7 +194,7 @@ class FileVersion:
 
 def read_variables(kind: str) -> dict[str, str]:
     """Return the variables that a store of that kind depends on, without empty ones."""
-    prefixes = _PREFIXES[kind]
+    prefixes = _VARIABLE_PREFIXES[kind]
     return {
         name: text
         for name, text in os.environ.items()
@@ -200,14 +205,14 @@ def read_variables(kind: str) -> dict[str, str]:
 def read_file_versions(kind: str, variables: Mapping[str, str]) -> tuple[FileVersion, ...]:
     """Return the current versions of the credential files that `variables` name or that the store reads."""
     if kind == "gs":
-        return tuple(_file_version(variables[name]) for name in _FILES if name in variables)
+        return tuple(_file_version(variables[name]) for name in _CREDENTIAL_FILE_VARIABLES if name in variables)
     return profile_files(variables) if kind == "s3" else ()
 
 
 def named_options(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the options given by variables, under the names of `object_store_options`."""
     options: dict[str, str] = {}
-    for variable, name in _NAMES[kind].items():
+    for variable, name in _OPTION_OF_VARIABLE[kind].items():
         text = variables.get(variable)
         if text is not None:
             options.setdefault(name, text)
@@ -216,7 +221,7 @@ def named_options(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 def other_variables(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are not options here, and that the libraries read themselves."""
-    return {name: text for name, text in variables.items() if name not in _NAMES[kind]}
+    return {name: text for name, text in variables.items() if name not in _OPTION_OF_VARIABLE[kind]}
 
 
 # ---- profiles of AWS -------------------------------------------------------------------------------------------------
@@ -256,9 +261,9 @@ def profile_options(name: str | None, files: tuple[FileVersion, ...]) -> tuple[d
         )
     options = {option: settings[key] for key, option in _PROFILE_OPTIONS.items() if settings.get(key)}
     needs = next((key for key in _NEEDS_SDK if settings.get(key)), None)
-    if needs is None and all(settings.get(key) for key in _KEYS):
+    if needs is None and all(settings.get(key) for key in _KEY_OPTIONS):
         token = settings.get("aws_session_token") or settings.get("aws_security_token")
-        credentials = {**options, **{key: settings[key] for key in _KEYS}}
+        credentials = {**options, **{key: settings[key] for key in _KEY_OPTIONS}}
         return (credentials | {"aws_session_token": token} if token else credentials), None
     if needs is None and name is None:
         return options, None
@@ -275,7 +280,11 @@ def container_source(variables: Mapping[str, str], files: tuple[FileVersion, ...
 
     Else None, as without boto3.
     """
-    if _CONTAINER not in variables or _CONTAINER_TOKEN in variables or importlib.util.find_spec("boto3") is None:
+    if (
+        _CONTAINER_VARIABLES not in variables
+        or _CONTAINER_TOKEN in variables
+        or importlib.util.find_spec("boto3") is None
+    ):
         return None
     return _profile_source(None, files)
 

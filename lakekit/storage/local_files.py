@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_CHUNK = 1 << 30
+_MAX_READ_BYTES = 1 << 30
 _EARLY_BYTES = 1 << 20
 _LOOK_AGAIN_S = 0.002
 
@@ -83,12 +83,12 @@ def write_all(file: io.FileIO, data: bytes) -> None:
 
 def read_all(descriptor: int, offset: int, byte_count: int) -> bytes:
     """Return `byte_count` bytes of an open file from `offset` on, fewer at its end."""
-    first = os.pread(descriptor, min(byte_count, _CHUNK), offset)
+    first = os.pread(descriptor, min(byte_count, _MAX_READ_BYTES), offset)
     if len(first) == byte_count or not first:
         return first
     parts, read_count = [first], len(first)
     while read_count < byte_count:
-        part = os.pread(descriptor, min(byte_count - read_count, _CHUNK), offset + read_count)
+        part = os.pread(descriptor, min(byte_count - read_count, _MAX_READ_BYTES), offset + read_count)
         if not part:
             break
         parts.append(part)

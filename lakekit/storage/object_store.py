@@ -136,12 +136,12 @@ FIRST_WAIT, MAX_WAIT, RETRY_TIMEOUT = timedelta(milliseconds=100), timedelta(sec
 _WHOLE_BYTES = 2 * PART_BYTES
 _PARTS_AT_ONCE = 4
 _FOREIGN_FAILURES = (refusals.BaseError, OSError, ValueError)
-_EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
+_EXISTS_ERRORS = (refusals.AlreadyExistsError, refusals.PreconditionError)
 READ_TIMEOUT = "30s"
 """How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole
 of one.
 """
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
+_STORE_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
 
 
 def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[ObjectStorage, str]:  # noqa: A001 - as storage.open
@@ -274,10 +274,12 @@ class ObjectStorage:
                 return True, None
             failed = self._translate_failure(path, wrong, writes=True)
             if object_store_requests.retry_count(wrong) > 0 or (
-                object_store_requests.is_transient(wrong) and not isinstance(wrong, _EXISTS)
+                object_store_requests.is_transient(wrong) and not isinstance(wrong, _EXISTS_ERRORS)
             ):
                 lost = failed  # a try of which nobody knows the outcome
-            if isinstance(wrong, _EXISTS) and (object_store_requests.status_of(wrong) != 409 or self._is_there(path)):
+            if isinstance(wrong, _EXISTS_ERRORS) and (
+                object_store_requests.status_of(wrong) != 409 or self._is_there(path)
+            ):
                 return False, lost
             is_last = not budget.wait_for_retry(wrong)  # of 409 too: another claim is under way, and may fail
             if is_last and lost is None:
@@ -515,7 +517,7 @@ def _open_bucket(root: str, options: StoreOptions) -> ObjectStore:
 
 def _split_url(location: str) -> tuple[str, str, str]:
     """Return scheme, bucket and key of a URL, the key without doubled slashes. Raises `InvalidOption`."""
-    matched = _URL.fullmatch(location)
+    matched = _STORE_URL.fullmatch(location)
     assert matched is not None
     scheme, authority, path = matched.group(1).lower(), matched.group(2), matched.group(3)
     pieces = [piece for piece in path.split("/") if piece]

@@ -38,8 +38,8 @@ MAX_RETRIES = 8
 """How often a request is tried again after 5xx, 429, a timeout or a broken connection, each time after a longer wait.
 """
 
-_JAVA = re.compile(r"(?:s3|s3a|fs\.s3a)[.](.+)")
-_S3 = {
+_JAVA_S3_OPTION = re.compile(r"(?:s3|s3a|fs\.s3a)[.](.+)")
+_S3_OPTIONS = {
     "endpoint": "aws_endpoint_url",
     "access-key": "aws_access_key_id",
     "access.key": "aws_access_key_id",
@@ -52,7 +52,7 @@ _S3 = {
     "path.style.access": "path_style",
     "path-style-access": "path_style",
 }
-_PYTHON = {
+_PYTHON_S3_OPTIONS = {
     "endpoint": "aws_endpoint_url",
     "accessKeyId": "aws_access_key_id",
     "accessKeySecret": "aws_secret_access_key",
@@ -65,7 +65,7 @@ _OPTION_ALIASES = {
     "aws_token": "aws_session_token",
     "aws_default_region": "aws_region",
 }
-_GS = {
+_GS_OPTIONS = {
     **dict.fromkeys(
         (
             "fs.gs.auth.service.account.json.keyfile",
@@ -81,15 +81,15 @@ _GS = {
     "base_url": "google_base_url",
 }
 _AZURE_KEY = re.compile(r"fs\.azure\.account\.key\.([^.]+)\..+")
-_AZURE = {
+_AZURE_OPTIONS = {
     **dict.fromkeys(("account_name", "azure_account_name"), "azure_storage_account_name"),
     **dict.fromkeys(("account_key", "access_key", "azure_storage_access_key"), "azure_storage_account_key"),
     **dict.fromkeys(("sas_key", "sas_token", "azure_storage_sas_token"), "azure_storage_sas_key"),
     **dict.fromkeys(("bearer_token", "token"), "azure_storage_token"),
     **dict.fromkeys(("endpoint", "azure_endpoint"), "azure_storage_endpoint"),
 }
-_ENDPOINTS = {"s3": "aws_endpoint_url", "gs": "google_base_url", "azure": "azure_storage_endpoint"}
-_CREDENTIALS = {
+_ENDPOINT_OPTION = {"s3": "aws_endpoint_url", "gs": "google_base_url", "azure": "azure_storage_endpoint"}
+_CREDENTIAL_OPTIONS = {
     "s3": ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
     "gs": (
         "google_service_account",
@@ -105,7 +105,7 @@ _CREDENTIALS = {
     ),
 }
 """Options that say who asks: they may change while a table is open, the others may not."""
-_CLIENT = frozenset(
+_CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
         "allow_invalid_certificates",
@@ -121,7 +121,7 @@ _CLIENT = frozenset(
     }
 )
 """Options of the connection, which every kind of store has."""
-_TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
+_TRUE_TEXTS, _FALSE_TEXTS = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 
 
 class Secret:
@@ -188,7 +188,7 @@ class StoreOptions:
         credentials = {
             name.removeprefix("aws_"): _reveal_value(value)
             for name, value in self.config.items()
-            if name in _CREDENTIALS["s3"]
+            if name in _CREDENTIAL_OPTIONS["s3"]
         }
         return lambda: {
             "access_key_id": "",
@@ -205,7 +205,9 @@ class StoreOptions:
             return function
         if not self.stands_alone:
             return None
-        credentials = {name: _reveal_value(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        credentials = {
+            name: _reveal_value(value) for name, value in self.config.items() if name in _CREDENTIAL_OPTIONS["s3"]
+        }
         return lambda: (credentials, None)
 
     @property
@@ -271,7 +273,7 @@ def parse_store_options(
     options, given_keys = _given_options(kind, user_options)
     function, profile = user_options.get("credential_provider"), options.pop("aws_profile", None)
     source = None if function in (None, "auto") else _credential_source(function)
-    own = [name for name in _CREDENTIALS[kind] if name in options]
+    own = [name for name in _CREDENTIAL_OPTIONS[kind] if name in options]
     if own and (profile is not None or source is not None):
         other = "aws_profile" if profile is not None else "credential_provider"
         raise InvalidOption(
@@ -286,7 +288,7 @@ def parse_store_options(
         named = {
             name: text
             for name, text in named.items()
-            if name not in _CREDENTIALS[kind] or _completes_credentials(name, own)
+            if name not in _CREDENTIAL_OPTIONS[kind] or _completes_credentials(name, own)
         }
     if kind == "s3" and source is None:
         source = _add_profile(profile_name, options, named, files, variables, is_given=profile is not None)
@@ -307,7 +309,7 @@ def parse_store_options(
 
 def credential_names(kind: str) -> tuple[str, ...]:
     """Return the names of the credential options of a kind of store."""
-    return _CREDENTIALS[kind]
+    return _CREDENTIAL_OPTIONS[kind]
 
 
 def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptions:
@@ -317,7 +319,7 @@ def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptio
     """
     if current is options and current.source is None:
         return options
-    names = _CREDENTIALS[options.kind]
+    names = _CREDENTIAL_OPTIONS[options.kind]
     config = {name: value for name, value in options.config.items() if name not in names}
     config |= {name: value for name, value in current.config.items() if name in names}
     renewed = replace(
@@ -401,7 +403,7 @@ def _given_options(kind: str, user_options: Mapping[str, Any]) -> tuple[dict[str
         name, text = _internal_name(kind, key), _to_text(key, value)
         if name == "path_style":
             text = "true" if _parse_boolean(key, text) else "false"
-        text = _normalize_endpoint(key, text) if name == _ENDPOINTS[kind] else text
+        text = _normalize_endpoint(key, text) if name == _ENDPOINT_OPTION[kind] else text
         if options.setdefault(name, text) != text:
             raise InvalidOption(
                 f"storage options {given_keys[name]} and {key} are the same option, with different values; give one",
@@ -415,10 +417,10 @@ def _given_options(kind: str, user_options: Mapping[str, Any]) -> tuple[dict[str
 def _resolve_defaults(scheme: str, options: dict[str, str], given_keys: Mapping[str, str]) -> StoreOptions:
     """Return the options of a store with defaults that depend on other options."""
     kind = SCHEMES[scheme]
-    endpoint = options.get(_ENDPOINTS[kind])
+    endpoint = options.get(_ENDPOINT_OPTION[kind])
     if endpoint is not None:
-        endpoint = options[_ENDPOINTS[kind]] = _normalize_endpoint(
-            given_keys.get(_ENDPOINTS[kind], "endpoint"), endpoint
+        endpoint = options[_ENDPOINT_OPTION[kind]] = _normalize_endpoint(
+            given_keys.get(_ENDPOINT_OPTION[kind], "endpoint"), endpoint
         )
     path_style = _parse_boolean(given_keys.get("path_style", ""), options.pop("path_style", None))
     is_address = endpoint is not None and _is_address(endpoint)
@@ -440,8 +442,8 @@ def _resolve_defaults(scheme: str, options: dict[str, str], given_keys: Mapping[
         )
     if (endpoint or "").startswith("http://"):
         options.setdefault("allow_http", "true")
-    client = {key: _wrap_secret(key, value) for key, value in options.items() if key in _CLIENT}
-    config = {key: _wrap_secret(key, value) for key, value in options.items() if key not in _CLIENT}
+    client = {key: _wrap_secret(key, value) for key, value in options.items() if key in _CLIENT_OPTIONS}
+    config = {key: _wrap_secret(key, value) for key, value in options.items() if key not in _CLIENT_OPTIONS}
     return StoreOptions(
         kind=kind, config=FrozenDict(config), client=FrozenDict(client), path_style=path_style, max_retries=int(retries)
     )
@@ -450,20 +452,22 @@ def _resolve_defaults(scheme: str, options: dict[str, str], given_keys: Mapping[
 def _internal_name(kind: str, key: str) -> str:
     """Return the internal name of an option."""
     low = key.lower()
-    if low in _CLIENT or low == "max_retries":
+    if low in _CLIENT_OPTIONS or low == "max_retries":
         return low
     if low in {"aws_allow_http", "google_allow_http", "azure_allow_http"}:
         return "allow_http"
     if kind == "gs":
-        return _GS.get(low, low)
+        return _GS_OPTIONS.get(low, low)
     if kind == "azure":
-        return "azure_storage_account_key" if _AZURE_KEY.fullmatch(low) else _AZURE.get(low, low)
+        return "azure_storage_account_key" if _AZURE_KEY.fullmatch(low) else _AZURE_OPTIONS.get(low, low)
     for prefix in ("fs.s3.", "fs.oss."):
         if key.startswith(prefix):
-            return _PYTHON.get(key.removeprefix(prefix)) or _raise_unknown(key, f"{prefix}{{{', '.join(_PYTHON)}}}")
-    java = _JAVA.fullmatch(low)
+            return _PYTHON_S3_OPTIONS.get(key.removeprefix(prefix)) or _raise_unknown(
+                key, f"{prefix}{{{', '.join(_PYTHON_S3_OPTIONS)}}}"
+            )
+    java = _JAVA_S3_OPTION.fullmatch(low)
     if java is not None:
-        return _S3.get(java.group(1)) or _raise_unknown(key, f"s3.{{{', '.join(_S3)}}}")
+        return _S3_OPTIONS.get(java.group(1)) or _raise_unknown(key, f"s3.{{{', '.join(_S3_OPTIONS)}}}")
     low = low if low.startswith("aws_") else f"aws_{low}"
     return _OPTION_ALIASES.get(low, low)
 
@@ -517,8 +521,8 @@ def _is_address(endpoint: str) -> bool:
 
 
 def _parse_boolean(key: str, text: str | None) -> bool | None:
-    if text is None or text.lower() in _TRUE | _FALSE:
-        return None if text is None else text.lower() in _TRUE
+    if text is None or text.lower() in _TRUE_TEXTS | _FALSE_TEXTS:
+        return None if text is None else text.lower() in _TRUE_TEXTS
     raise InvalidOption(f"storage option {key} is true or false, found {text[:40]!r}", key=key, value=text)
 
 

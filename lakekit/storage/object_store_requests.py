@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_STATUS_CODE, _RETRIES = re.compile(r"status code: (\d{3})"), re.compile(r"after (\d+) retries")
+_STATUS_CODE, _RETRY_COUNT = re.compile(r"status code: (\d{3})"), re.compile(r"after (\d+) retries")
 _PASSING_STATUS = frozenset({408, 409, 425, 429})
 """Answers of 4xx that another try may change."""
 _LOST_CONNECTION = re.compile(
@@ -49,7 +49,7 @@ def status_of(error: BaseException) -> int | None:
 
 def retry_count(error: BaseException) -> int:
     """Return how often the client repeated a request before it gave up."""
-    matched = _RETRIES.search(str(error))
+    matched = _RETRY_COUNT.search(str(error))
     return int(matched.group(1)) if matched is not None else 0
 
 
@@ -105,19 +105,19 @@ def repeat_request(request: Callable[[], T], budget: RetryBudget, foreign: tuple
 # ---- refusal ------------------------------------------------------------
 
 
-_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
-_ADDRESS = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
+_URL_WITH_QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
+_REQUEST_ADDRESS = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
 _SEND_FAILURE = re.compile(r" - HTTP error: ([^\n?(]{1,200})")
-_STATUS, _CODE = re.compile(r"status code: (\d{3}[A-Za-z ]*)"), re.compile(r"<Code>([^<]{1,80})</Code>")
-_MESSAGE, _RETRY_COUNT = re.compile(r"<Message>([^<]{1,200})"), re.compile(r"after (\d+) retries")
-_MACHINE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
+_STATUS_TEXT, _ERROR_CODE = re.compile(r"status code: (\d{3}[A-Za-z ]*)"), re.compile(r"<Code>([^<]{1,80})</Code>")
+_ERROR_MESSAGE = re.compile(r"<Message>([^<]{1,200})")
+_INSTANCE_METADATA_HOST = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
 """Where a machine of a cloud asks for its own credentials: the last place that is looked at."""
-_CREDENTIALS = {
+_CREDENTIALS_ADVICE = {
     "s3": "give s3.access-key and s3.secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     "gs": "give google_service_account, or set GOOGLE_APPLICATION_CREDENTIALS",
     "azure": "give azure_storage_account_key, or set AZURE_STORAGE_ACCOUNT_KEY",
 }
-_HINTS = (
+_ADVICE_OF_FAILURE = (
     ("status code: 401", "Look at the credentials given in storage_options or the environment"),
     ("status code: 403", "Look at the credentials given in storage_options or the environment, and at what they allow"),
     ("status code: 301", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
@@ -137,22 +137,24 @@ _POLARS_MESSAGE = re.compile(r"object-store error: .*\(path: ([^\n]+?)\)", re.DO
 
 def describe_failure(text: str, kind: str) -> str:
     """Describe an error of the client of a store of that kind: one sentence and what to do."""
-    if _MACHINE.search(text):
-        return f"no credentials were given or found; {_CREDENTIALS[kind]}"
-    status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _RETRY_COUNT))
+    if _INSTANCE_METADATA_HOST.search(text):
+        return f"no credentials were given or found; {_CREDENTIALS_ADVICE[kind]}"
+    status, code, message, tried = (
+        pattern.search(text) for pattern in (_STATUS_TEXT, _ERROR_CODE, _ERROR_MESSAGE, _RETRY_COUNT)
+    )
     if status is not None:
         details = ": ".join(match.group(1) for match in (code, message) if match is not None)
         sentence = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
     else:
-        sent, address = _SEND_FAILURE.search(text), _ADDRESS.search(text)
+        sent, address = _SEND_FAILURE.search(text), _REQUEST_ADDRESS.search(text)
         address_text = f" at {address.group(1)}" if address is not None else ""
         sentence = (
             f"the store{address_text} gives no answer ({sent.group(1).strip()})"
             if sent is not None
-            else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
+            else _URL_WITH_QUERY.sub(r"\1", text.partition("\n")[0])[:300]
         )
     sentence += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
-    return sentence + next((f". {advice}" for mark, advice in _HINTS if mark in text), "")
+    return sentence + next((f". {advice}" for mark, advice in _ADVICE_OF_FAILURE if mark in text), "")
 
 
 def failure_from_polars(error: OSError) -> StorageFailed | None:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 INSTANT_DTYPE = pl.Datetime("ms", "UTC")
 WALL_CLOCK_NS_DTYPE = pl.Datetime("ns")
-_PAIRS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
-_FIELDS = pl.List(pl.Struct({"id": pl.Int32, "name": pl.String, "type": pl.String, "comment": pl.String}))
-_SNAPSHOT = {
+_PAIRS_DTYPE = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
+_FIELDS_DTYPE = pl.List(pl.Struct({"id": pl.Int32, "name": pl.String, "type": pl.String, "comment": pl.String}))
+_SNAPSHOTS_SCHEMA = {
     "snapshot_id": pl.Int64,
     "kind": pl.String,
     "time": INSTANT_DTYPE,
@@ -57,7 +57,7 @@ _SNAPSHOT = {
     "changelog_manifest_list": pl.String,
     "index_manifest": pl.String,
     "statistics": pl.String,
-    "properties": _PAIRS,
+    "properties": _PAIRS_DTYPE,
 }
 
 
@@ -96,7 +96,7 @@ def snapshots(ctx: TableContext) -> pl.DataFrame:
         )
         for s in snapshot_files.read_all(ctx)
     )
-    return rows_to_frame(rows, _SNAPSHOT)
+    return rows_to_frame(rows, _SNAPSHOTS_SCHEMA)
 
 
 def schemas(ctx: TableContext) -> pl.DataFrame:
@@ -118,10 +118,10 @@ def schemas(ctx: TableContext) -> pl.DataFrame:
     columns = {
         "schema_id": pl.Int64,
         "time": INSTANT_DTYPE,
-        "fields": _FIELDS,
+        "fields": _FIELDS_DTYPE,
         "partition_keys": texts,
         "primary_keys": texts,
-        "options": _PAIRS,
+        "options": _PAIRS_DTYPE,
         "comment": pl.String,
         "highest_field_id": pl.Int64,
     }
@@ -180,12 +180,12 @@ def _to_pairs(mapping: Any) -> list[dict[str, str]]:
 
 
 WALL_CLOCK_MS_DTYPE = pl.Datetime("ms")
-_KINDS, _SOURCES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
+_ENTRY_KIND_NAMES, _FILE_SOURCE_NAMES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
 """The names of codes, in their order."""
-_RANGES = pl.List(
+_VECTORS_DTYPE = pl.List(
     pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64})
 )
-_LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
+_MANIFEST_LISTS: tuple[manifest_files.ManifestListKind, ...] = ("base", "delta", "changelog")
 
 
 def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
@@ -195,7 +195,7 @@ def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """
     fields = ctx.schema.partition_fields
     listed = (
-        [(which, m) for which in _LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)]
+        [(which, m) for which in _MANIFEST_LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)]
         if snapshot is not None
         else []
     )
@@ -286,9 +286,9 @@ def _entry_column(ctx: TableContext, entries: ManifestEntries, name: str) -> pl.
         case "min_key" | "max_key":
             return decode_structs(ctx.schema.key_fields, entries.column(name))
         case "kind":
-            return _words_of_codes(entries.column(name), _KINDS)
+            return _words_of_codes(entries.column(name), _ENTRY_KIND_NAMES)
         case "source":
-            return _words_of_codes(entries.column("file_source"), _SOURCES)
+            return _words_of_codes(entries.column("file_source"), _FILE_SOURCE_NAMES)
         case "creation_time":
             return pl.Series(entries.column(name)).cast(WALL_CLOCK_MS_DTYPE)
         case "extra_files":
@@ -359,7 +359,7 @@ def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
         "file_name": pl.String,
         "size_bytes": pl.Int64,
         "row_count": pl.Int64,
-        "vectors": _RANGES,
+        "vectors": _VECTORS_DTYPE,
     }
     return rows_to_frame(rows, columns)
 

@@ -1,8 +1,8 @@
 """Paimon's system tables by name, `t.system("files")`, `db.t$files`; frames about lakekit.
 
 Each system table has the columns that it has in engine 1.4.2, or in a later engine if 1.4.2 has no such table. A system
-table is a function of a table context and `at`, and `TABLES` gives it its name; tables about one snapshot read the
-snapshot at `at`. The frames about lakekit are its features, its options, and the packages it runs on.
+table is a function of a table context and `at`, and `SYSTEM_TABLES` gives it its name; tables about one snapshot read
+the snapshot at `at`. The frames about lakekit are its features, its options, and the packages it runs on.
 
 Source: ENGINE 10.1.
 """
@@ -18,7 +18,7 @@ import polars as pl
 
 from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import TableNotFound
-from lakekit.options.features import FEATURES, refuse
+from lakekit.options.features import FEATURES, make_refusal
 from lakekit.options.table_options import list_options
 from lakekit.read import time_travel
 from lakekit.system_tables import metadata_tables, snapshot_tables
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Function = Callable[[TableContext, int | str | datetime | None], pl.LazyFrame | pl.DataFrame]
 
 
-TABLES: dict[str, Function] = {
+SYSTEM_TABLES: dict[str, Function] = {
     "aggregation_fields": metadata_tables.aggregation_fields,
     "audit_log": metadata_tables.audit_log,
     "binlog": metadata_tables.binlog,
@@ -63,7 +63,7 @@ def system_table(ctx: TableContext, name: str, at: int | str | datetime | None =
 
     Raises: `TableNotFound` for a name that Paimon does not have, `Unsupported` for a system table that lakekit refuses.
     """
-    table = TABLES[normalize_name(name, ctx.name)]
+    table = SYSTEM_TABLES[normalize_name(name, ctx.name)]
     with add_manifest_path(ctx, lambda: time_travel.resolve_position(ctx, at).snapshot):
         return table(ctx, at).lazy()
 
@@ -75,12 +75,12 @@ def normalize_name(name: str, table: str) -> str:
     """
     wanted = str(name).lower()
     if wanted in REFUSED_TABLES:
-        raise refuse(f"system.{wanted}", table)
-    if wanted not in TABLES:
-        close = difflib.get_close_matches(wanted, TABLES, 1)
+        raise make_refusal(f"system.{wanted}", table)
+    if wanted not in SYSTEM_TABLES:
+        close = difflib.get_close_matches(wanted, SYSTEM_TABLES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
         raise TableNotFound(
-            f"{table} has no system table {str(name)[:200]!r}{hint} There are {', '.join(TABLES)}", name=name
+            f"{table} has no system table {str(name)[:200]!r}{hint} There are {', '.join(SYSTEM_TABLES)}", name=name
         )
     return wanted
 

@@ -258,7 +258,7 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
     position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     snapshot = position.snapshot
-    lists: tuple[manifest_files.Which, ...] = ("all", "changelog")
+    lists: tuple[manifest_files.ManifestListKind, ...] = ("all", "changelog")
     listed = (
         [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(ctx, snapshot, which)]
     )

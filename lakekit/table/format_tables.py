@@ -22,14 +22,14 @@ from lakekit.metadata import schemas as schema_files
 from lakekit.model import partition as partitions
 from lakekit.model.table_paths import OBJECT_LOCATION
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
-from lakekit.options.features import FORMAT_TABLE, OBJECTS
+from lakekit.options.features import FORMAT_TABLE, OBJECT_TABLE
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.read import polars_pushdown
 from lakekit.read.table_scan import context_of
 from lakekit.table.schema import Schema, create_table_statement
 from lakekit.table.table import Table
-from lakekit.text_format.options import KEYS as TEXT_KEYS, text_options_of
+from lakekit.text_format.options import TEXT_OPTION_KEYS as TEXT_KEYS, text_options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = 
 
     Raises: what opening raises.
     """
-    kinds_of: Mapping[str, Callable[..., Table]] = {FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
+    kinds_of: Mapping[str, Callable[..., Table]] = {FORMAT_TABLE: FormatTable, OBJECT_TABLE: ObjectTable, **others}
     make = kinds_of.get(str(context_of(table).options.type))
     return table if make is None or type(table) is not Table else rebuild_table(table, make)
 
@@ -256,7 +256,7 @@ class ObjectTable(Table):
         """Raise `Unsupported`: rows are listed, not written."""
         raise Unsupported(
             f"{self.name} is an object table: its rows are what lies at its location, and t.refresh() lists it",
-            feature=OBJECTS,
+            feature=OBJECT_TABLE,
         )
 
     append = upsert = overwrite = writer = delete = update = merge = truncate = _refused
@@ -326,13 +326,13 @@ def define_object_table(table_location: TableLocation, *, location: str, comment
     """
     if schema_files.list_ids(table_location):
         raise schemas.table_already_exists(table_location)
-    numbered, highest = assign_ids(object_table.FIELDS)
+    numbered, highest = assign_ids(object_table.OBJECT_TABLE_FIELDS)
     table_schema = _schema(
         table_location,
         numbered,
         highest,
         (),
-        {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(table_location, location)},
+        {"type": OBJECT_TABLE, OBJECT_LOCATION: listing.portable_location(table_location, location)},
         comment,
     )
     schemas.write_first_schema(_with_hidden_schema(table_location), table_schema)

@@ -147,13 +147,13 @@ class ReadMethods(TableCore):
                 user_expressions.check_aggregate_temporals(aggregates, rows.collect_schema(), ctx.name)
                 with typed_refusals():
                     return (
-                        (rows if where is None else rows.filter(user_expressions.condition(where, ctx)))
+                        (rows if where is None else rows.filter(user_expressions.condition_on_table(where, ctx)))
                         .select(aggregates)
                         .collect()
                     )
             source = table_scan.scan(ctx, at)
             return aggregate_pushdown.aggregate_scan(
-                source, aggregates, None if where is None else user_expressions.condition(where, source.ctx)
+                source, aggregates, None if where is None else user_expressions.condition_on_table(where, source.ctx)
             )
 
     def explain(
@@ -179,7 +179,7 @@ class ReadMethods(TableCore):
             predicate = (
                 expr
                 if expr is None or isinstance(expr, pl.Expr)
-                else user_expressions.condition(expr, source.ctx, argument="expr")
+                else user_expressions.condition_on_table(expr, source.ctx, argument="expr")
             )
             return explain.explain_scan(source, predicate, tuple(aggregates))
 

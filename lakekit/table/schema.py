@@ -20,7 +20,7 @@ from lakekit.draw.humanize import plural
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import schemas as schema_files
-from lakekit.options.features import OBJECTS
+from lakekit.options.features import OBJECT_TABLE
 from lakekit.options.option import HIDDEN, is_secret
 from lakekit.read.table_scan import TableCore
 from lakekit.system_tables import frames
@@ -370,9 +370,9 @@ def create_table_statement(name: str, ctx: TableContext, dialect: str) -> str:
     literal = partial(text_literal, dialect=dialect)
     full = ".".join(map(quote, name.split(".")))
     options = sorted(ctx.schema.options.items())
-    if ctx.options.type == OBJECTS:
+    if ctx.options.type == OBJECT_TABLE:
         options = [pair for pair in options if pair[0] in ("type", "object-location")]
-    clauses = [] if ctx.options.type == OBJECTS else [_columns_clause(ctx, literal)]
+    clauses = [] if ctx.options.type == OBJECT_TABLE else [_columns_clause(ctx, literal)]
     if ctx.schema.comment:
         clauses.append(f"COMMENT {literal(ctx.schema.comment)}")
     if ctx.schema.partition_keys:

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
     from lakekit.types import DataType
 
-UNSUPPORTED = 3
+UNSUPPORTED_EXIT_CODE = 3
 """The exit code of a program that does not support what it was called for."""
 TIMEOUT_S = 60
-KIND = "_row_kind"
-KINDS = frozenset(("+I", "-U", "+U", "-D"))
+KIND_COLUMN = "_row_kind"
+KIND_TEXTS = frozenset(("+I", "-U", "+U", "-D"))
 _MAX_LINE_LENGTH = 200
 
 Rows = list[tuple[str, tuple[Any, ...]]]
@@ -103,8 +103,10 @@ def reader_of(reference: str | Callable[[str, dict[str, str]], Any]) -> ReaderAd
 
     Raises: `InvalidOption` where there is none.
     """
-    function = _function(reference, "--reader")
-    return ReaderAdapter(name=_name(reference), answer=lambda path, options: _call_adapter(function, path, options))
+    function = _load_function(reference, "--reader")
+    return ReaderAdapter(
+        name=_reference_name(reference), answer=lambda path, options: _call_adapter(function, path, options)
+    )
 
 
 def writer_of(reference: str | Callable[[str, dict[str, Any]], None]) -> WriterAdapter:
@@ -112,15 +114,17 @@ def writer_of(reference: str | Callable[[str, dict[str, Any]], None]) -> WriterA
 
     Raises: `InvalidOption` where there is none.
     """
-    function = _function(reference, "--writer")
-    return WriterAdapter(name=_name(reference), play=lambda path, script: _call_adapter(function, path, script))
+    function = _load_function(reference, "--writer")
+    return WriterAdapter(
+        name=_reference_name(reference), play=lambda path, script: _call_adapter(function, path, script)
+    )
 
 
-def _name(reference: Any) -> str:
+def _reference_name(reference: Any) -> str:
     return reference if isinstance(reference, str) else getattr(reference, "__name__", repr(reference))
 
 
-def _function(reference: Any, flag: str) -> Callable[..., Any]:
+def _load_function(reference: Any, flag: str) -> Callable[..., Any]:
     if not isinstance(reference, str):
         if not callable(reference):
             raise InvalidOption(
@@ -148,7 +152,7 @@ def _function(reference: Any, flag: str) -> Callable[..., Any]:
         raise InvalidOption(
             f"{flag} {reference}: the module {module} has no {name}", key=flag, value=reference
         ) from missing
-    return _function(function, flag)
+    return _load_function(function, flag)
 
 
 def _call_adapter(function: Callable[..., Any], path: str, argument: dict[str, Any]) -> Any:
@@ -251,7 +255,7 @@ def _run_command(command: list[str], timeout_s: float) -> bytes:
     last = _line((error_output.decode("utf-8", "replace").strip().splitlines() or [""])[-1])
     if running.returncode < 0:
         raise ImplementationFailure(f"killed by {signal.Signals(-running.returncode).name}{': ' if last else ''}{last}")
-    if running.returncode == UNSUPPORTED:
+    if running.returncode == UNSUPPORTED_EXIT_CODE:
         raise FeatureNotSupported(last or "exit code 3")
     if running.returncode:
         raise Refusal(f"exit code {running.returncode}{': ' if last else ''}{last}")
@@ -308,7 +312,7 @@ def encode_answer(answer: Any, columns: Sequence[str], types: Sequence[DataType]
 
 def _encode_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
     _check_columns(table.column_names, columns)
-    kind = next((name for name in (KIND, "rowkind") if name in table.column_names and name not in columns), None)
+    kind = next((name for name in (KIND_COLUMN, "rowkind") if name in table.column_names and name not in columns), None)
     kinds = ["+I"] * table.num_rows if kind is None else table[kind].to_pylist()
     try:
         values = [encode_values(table[name], t, name) for name, t in zip(columns, types, strict=True)]
@@ -325,10 +329,10 @@ def _encode_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tup
         if not isinstance(row, dict):
             raise TypeError
         _check_columns(list(row), columns)
-        kind = row.get(KIND, "+I")
-        if kind not in KINDS:
-            raise ImplementationFailure(f"{KIND} is {kind!r}, which is none of +I, -U, +U, -D")
-        tells = tells or KIND in row
+        kind = row.get(KIND_COLUMN, "+I")
+        if kind not in KIND_TEXTS:
+            raise ImplementationFailure(f"{KIND_COLUMN} is {kind!r}, which is none of +I, -U, +U, -D")
+        tells = tells or KIND_COLUMN in row
         encoded.append((kind, tuple(row[name] for name in columns)))
     return encoded, tells
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lakekit.table import Table
 
-NAMES = ("table", "line", "rows", "ms", "polars_ms", "ratio", "cpu_ratio")
+LINE_COLUMNS = ("table", "line", "rows", "ms", "polars_ms", "ratio", "cpu_ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,10 @@ class Line:
     cpu_ratio: float | None = None
 
     def row(self) -> tuple[object, ...]:
-        """Return the facts under `NAMES`, rounded to meaningful digits."""
-        return tuple(round(value, 2) if isinstance(value := getattr(self, name), float) else value for name in NAMES)
+        """Return the facts under `LINE_COLUMNS`, rounded to meaningful digits."""
+        return tuple(
+            round(value, 2) if isinstance(value := getattr(self, name), float) else value for name in LINE_COLUMNS
+        )
 
 
 def bench(table: Table, *, turns: int = 5) -> list[Line]:
@@ -81,7 +83,7 @@ def bench(table: Table, *, turns: int = 5) -> list[Line]:
     return lines
 
 
-def sized(rows: int, *, turns: int = 5) -> list[Line]:
+def bench_of_size(rows: int, *, turns: int = 5) -> list[Line]:
     """Return the same measurements of temporary tables."""
     with tempfile.TemporaryDirectory(prefix="lakekit-bench-") as folder:
         return [line for table in create_tables(folder, rows=rows) for line in bench(table, turns=turns)]

@@ -44,7 +44,7 @@ from lakekit.testing.adapters import FeatureNotSupported, ImplementationFailure,
 from lakekit.testing.expectations import diff_rows, load_golden_table
 from lakekit.testing.fixtures import Mismatch, fixtures
 from lakekit.testing.golden import checks
-from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL, describe_mismatch, is_difference
+from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL_PREFIX, describe_mismatch, is_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -128,8 +128,12 @@ _TABLES_BY_FORMAT = {"Parquet": "append_plain", "ORC": "append_orc", "Avro": "ap
 
 KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged", "scripts", "writes", "drawn")
 """The first part of the names of areas."""
-ALL_KINDS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
-NAMES = ("area", "case", "outcome", "expected", "found")
+ALL_KINDS, READER_AREAS, WRITER_AREAS = (
+    KINDS,
+    ("tables", "travel", "changes", "damaged", "scripts", "drawn"),
+    ("writes", "drawn"),
+)
+RESULT_COLUMNS = ("area", "case", "outcome", "expected", "found")
 LAKEKIT_READER = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read_table).answer)
 LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play_script).play)
 
@@ -172,11 +176,11 @@ class ConformanceResult:
         With `outcomes` it has only cases of these.
         """
         rows = [
-            tuple(getattr(outcome, name) for name in NAMES)
+            tuple(getattr(outcome, name) for name in RESULT_COLUMNS)
             for outcome in self.outcomes
             if not outcomes or outcome.outcome in outcomes
         ]
-        return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")
+        return pl.DataFrame(rows, schema=dict.fromkeys(RESULT_COLUMNS, pl.String), orient="row")
 
     def counts(self) -> pl.DataFrame:
         """Return how many cases of each kind of area: area, passed, failed, unsupported."""
@@ -216,7 +220,7 @@ class ConformanceResult:
     def _repr_html_(self) -> str:
         counted, failed = self.counts(), self.frame("failed")
         first = cards.html_table(counted.columns, counted.rows(), title=self.line)
-        return first + (cards.html_table(NAMES, failed.rows()) if failed.height else "")
+        return first + (cards.html_table(RESULT_COLUMNS, failed.rows()) if failed.height else "")
 
 
 _MAX_SHOWN_LINES = 10
@@ -268,7 +272,7 @@ def list_cases(
     kinds = (
         ALL_KINDS
         if itself
-        else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
+        else [kind for kind in KINDS if (reader and kind in READER_AREAS) or (writer and kind in WRITER_AREAS)]
     )
     reads, writes = (LAKEKIT_READER, LAKEKIT_WRITER) if itself else (reader, writer)
     makers: dict[str, Callable[[], Iterator[ConformanceCase]]] = {
@@ -287,7 +291,7 @@ def list_cases(
     for area in wanted_areas:
         if area.partition("/")[0] not in kinds:
             raise InvalidOption(
-                f"no area {area!r} here: there are {', '.join(kinds)}, each with parts such as {_PART}",
+                f"no area {area!r} here: there are {', '.join(kinds)}, each with parts such as {_EXAMPLE_AREA}",
                 key="--area",
                 value=area,
             )
@@ -309,7 +313,7 @@ def list_cases(
         )
 
 
-_PART = "tables/vectors"
+_EXAMPLE_AREA = "tables/vectors"
 
 
 def _needs_hypothesis() -> None:
@@ -382,7 +386,7 @@ def subject_of(read: Read) -> str:
     """Return the subject of a recorded read: system, changes, travel or tables."""
     if read.system is not None:
         return "system"
-    if any(key.startswith(INCREMENTAL) for key in read.options):
+    if any(key.startswith(INCREMENTAL_PREFIX) for key in read.options):
         return "changes"
     return "travel" if read.options or read.branch else "tables"
 
@@ -522,7 +526,7 @@ def _drawn_cases(
         ("read", None if reader is None else partial(check_reader_script, reader)),
         ("written", None if writer is None else partial(check_writer_script, writer)),
     ]
-    for engine in scripts.ENGINES:
+    for engine in scripts.MERGE_ENGINES:
         for what, check in checks_of:
             if check is not None:
                 name = f"{count} tables {what}, seed {seed}"

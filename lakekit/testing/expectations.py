@@ -366,7 +366,7 @@ _UNREPEATABLE_COLUMNS = {"branches": ("create_time",)}
 """Columns of system tables that depend on the copy that is read: when its files were made."""
 _UNORDERED_COLUMNS = {"aggregation_fields": ("function", "function_options")}
 """Columns of system tables whose text lists what the engine kept in a hash map."""
-_IDENTITY = "{bytes}"
+_IDENTITY_TEXT = "{bytes}"
 """The text in recordings where the engine prints an object's identity instead of its bytes."""
 
 
@@ -378,7 +378,7 @@ def drop_unrepeatable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Re
     identities = {
         name
         for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True)
-        if any(_IDENTITY in str(v) for v in values)
+        if any(_IDENTITY_TEXT in str(v) for v in values)
     }
     left_out = identities.union(_UNREPEATABLE_COLUMNS.get(read.system or "", ()))
     frame, read = drop_columns(frame, left_out, strict=False), drop_read_columns(read, list(left_out))

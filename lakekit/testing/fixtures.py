@@ -30,9 +30,9 @@ from typing import Any
 
 from lakekit.errors import Corrupt, StorageFailed
 
-FOLDERS = ("flights", "broken", "formats", "tables")
+FIXTURE_FOLDERS = ("flights", "broken", "formats", "tables")
 """The folders of the archive."""
-ARCHIVE = Path(__file__).parent.parent / "_fixtures.tar.xz"
+ARCHIVE_PATH = Path(__file__).parent.parent / "_fixtures.tar.xz"
 """The archive of fixtures in an installed lakekit; a checkout has none."""
 
 
@@ -46,11 +46,11 @@ def fixtures(*folders: str) -> Path:
         StorageFailed: the cache directory cannot be written.
         Corrupt: the archive of the installation is damaged.
     """
-    if not ARCHIVE.is_file():
-        return ARCHIVE.parent.parent / "fixtures"
-    for folder in folders or FOLDERS:
-        _unpack_once(ARCHIVE, cache_directory(), folder)
-    return _unpacked_directory(ARCHIVE, cache_directory())
+    if not ARCHIVE_PATH.is_file():
+        return ARCHIVE_PATH.parent.parent / "fixtures"
+    for folder in folders or FIXTURE_FOLDERS:
+        _unpack_once(ARCHIVE_PATH, cache_directory(), folder)
+    return _unpacked_directory(ARCHIVE_PATH, cache_directory())
 
 
 def cache_directory() -> Path:
@@ -65,7 +65,7 @@ def cache_directory() -> Path:
     try:
         home = Path.home()
     except RuntimeError as error:
-        raise StorageFailed(_advice("there is no home directory", "its cache"), path="~") from error
+        raise StorageFailed(_format_advice("there is no home directory", "its cache"), path="~") from error
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "lakekit"
 
 
@@ -80,10 +80,10 @@ def _unpack_once(archive: Path, cache_path: Path, folder: str) -> None:
     directory = _unpacked_directory(archive, cache_path)
     try:
         manifest = _read_manifest(archive)
-        hashes = _hashes(manifest, folder)
+        hashes = _read_hashes(manifest, folder)
         if not _is_whole(directory / folder, hashes):
             directory.mkdir(parents=True, exist_ok=True)
-            _unpack(archive, directory, folder, hashes)
+            _unpack_folder(archive, directory, folder, hashes)
         if not (directory / "MANIFEST.json").is_file():
             _write_whole(directory / "MANIFEST.json", manifest)
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
@@ -91,10 +91,12 @@ def _unpack_once(archive: Path, cache_path: Path, folder: str) -> None:
             f"the golden files of this installation are damaged ({error}): install lakekit again", path=str(archive)
         ) from error
     except OSError as error:
-        raise StorageFailed(_advice(error.strerror or str(error), str(directory)), path=str(directory)) from error
+        raise StorageFailed(
+            _format_advice(error.strerror or str(error), str(directory)), path=str(directory)
+        ) from error
 
 
-def _advice(why: str, directory: str) -> str:
+def _format_advice(why: str, directory: str) -> str:
     return (
         f"golden files cannot be unpacked into {directory}: {why}; set XDG_CACHE_HOME to a folder that can be written"
     )
@@ -108,7 +110,7 @@ def _read_manifest(archive: Path) -> bytes:
         return b"" if data is None else data.read()
 
 
-def _hashes(manifest: bytes, folder: str) -> dict[str, list[object]]:
+def _read_hashes(manifest: bytes, folder: str) -> dict[str, list[object]]:
     """Return the hash and size of each file of a folder, by its path below it."""
     hashes: dict[str, list[object]] = {}
     for group in json.loads(manifest):
@@ -123,22 +125,22 @@ def _is_whole(folder: Path, hashes: dict[str, list[object]]) -> bool:
     """Return whether a folder has the files of the archive, and no other files."""
     present = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
     return present.keys() == hashes.keys() and all(
-        _hash(path.read_bytes()) == hashes[name] for name, path in present.items()
+        _sha256(path.read_bytes()) == hashes[name] for name, path in present.items()
     )
 
 
-def _hash(data: bytes) -> list[object]:
+def _sha256(data: bytes) -> list[object]:
     return [b64encode(hashlib.sha256(data).digest()).decode().rstrip("="), len(data)]
 
 
-def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[object]]) -> None:
+def _unpack_folder(archive: Path, directory: Path, folder: str, hashes: dict[str, list[object]]) -> None:
     """Unpack a folder into a temporary directory, and rename it.
 
     If another process was faster, its folder is kept; a damaged folder is moved away.
     """
     target = directory / folder
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory, ignore_cleanup_errors=True) as aside:
-        _extract(archive, Path(aside), folder)
+        _extract_folder(archive, Path(aside), folder)
         if not _is_whole(Path(aside, folder), hashes):
             msg = f"{folder}/ is not what its manifest says"
             raise ValueError(msg)
@@ -153,7 +155,7 @@ def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[
             Path(aside, folder).rename(target)
 
 
-def _extract(archive: Path, target: Path, folder: str) -> None:
+def _extract_folder(archive: Path, target: Path, folder: str) -> None:
     """Write the files of a folder below a directory.
 
     The files of a folder follow each other in the archive: reading stops behind the last one.

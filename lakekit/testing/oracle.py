@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 ADD_KINDS = (0, 2)
-DELETE = 3
-_WIDTH = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+DELETE_KIND = 3
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _EXACT_CONTEXT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
@@ -140,14 +140,18 @@ def _aggregation(versions: list[Row], spec: MergeSpec) -> Row | None:
     merged: Row = dict.fromkeys(names)
     deleted = False
     for row in versions:
-        deleted = spec.removes_on_delete and row["_VALUE_KIND"] == DELETE
+        deleted = spec.removes_on_delete and row["_VALUE_KIND"] == DELETE_KIND
         if deleted:
             merged = _copy(row, names, spec)
             continue
         for name in names:
             act = state[name].agg if _adds(row) else state[name].retract
             merged[name] = act(merged[name], row[name])
-    return {**merged, "_VALUE_KIND": DELETE if deleted else 0, "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"]}
+    return {
+        **merged,
+        "_VALUE_KIND": DELETE_KIND if deleted else 0,
+        "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"],
+    }
 
 
 def _partial_update(versions: list[Row], spec: MergeSpec) -> Row | None:
@@ -169,7 +173,7 @@ def _partial_update(versions: list[Row], spec: MergeSpec) -> Row | None:
                 if deleted:
                     merged = _copy(row, names, spec)
             elif spec.removes_on_delete:
-                if row["_VALUE_KIND"] == DELETE:
+                if row["_VALUE_KIND"] == DELETE_KIND:
                     deleted, merged = True, _copy(row, names, spec)
             else:
                 raise RefusedRows("By default, Partial update can not accept delete records")
@@ -180,7 +184,7 @@ def _partial_update(versions: list[Row], spec: MergeSpec) -> Row | None:
         else:
             merged.update({name: value for name, value in _copy(row, names, spec).items() if value is not None})
         inserted = filled = True
-    return {**merged, "_VALUE_KIND": DELETE if deleted or not inserted else 0, "_SEQUENCE_NUMBER": sequence}
+    return {**merged, "_VALUE_KIND": DELETE_KIND if deleted or not inserted else 0, "_SEQUENCE_NUMBER": sequence}
 
 
 def _compare_group(row: Row, merged: Row, group: SequenceGroup) -> int:
@@ -217,7 +221,7 @@ def _retract_groups(row: Row, merged: Row, names: list[str], spec: MergeSpec, st
         function = state.get(name)
         if _compare_group(row, merged, group) >= 0:
             if name in group.columns:
-                if row["_VALUE_KIND"] == DELETE and group.removes_record:
+                if row["_VALUE_KIND"] == DELETE_KIND and group.removes_record:
                     return True
                 merged.update({column: row[column] for column in group.columns})
             else:
@@ -254,7 +258,7 @@ class Accumulator:
             return _append_distinct(acc or [], value or [], self.type)
         if acc is None or value is None:
             return value if acc is None else acc
-        return _COMBINERS[self.name](self.function, acc, value)
+        return _COMBINER_OF_FUNCTION[self.name](self.function, acc, value)
 
     def agg_reversed(self, acc: Any, value: Any) -> Any:
         """Return the aggregate with one more value that is older than the others."""
@@ -282,12 +286,16 @@ class Accumulator:
             case "product":
                 return acc if acc is None or value is None else _divide(self.type, acc, value)
             case "collect" | "merge_map" | "nested_update":
-                return acc if acc is None or value is None else _RETRACTIONS[self.name](self.function, acc, value)
+                return (
+                    acc
+                    if acc is None or value is None
+                    else _RETRACTION_OF_FUNCTION[self.name](self.function, acc, value)
+                )
         raise RefusedRows(f"Aggregate function '{self.function.name}' does not support retraction")
 
 
 def _wrap(t: DataType, value: int) -> int:
-    bits = _WIDTH[t.root]
+    bits = _INTEGER_BITS[t.root]
     return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
 
@@ -314,7 +322,7 @@ def _add(t: DataType, acc: Any, value: Any) -> Any:
         if (t.precision or 10) <= 18 and total.scaleb(t.scale or 0, context=_EXACT_CONTEXT).copy_abs() < 2**63:
             return total
         return _fit_decimal(t, total)
-    return _wrap(t, acc + value) if t.root in _WIDTH else _float(t, acc + value)
+    return _wrap(t, acc + value) if t.root in _INTEGER_BITS else _float(t, acc + value)
 
 
 def _raw_negative(t: DataType, value: Any) -> Any:
@@ -324,13 +332,13 @@ def _raw_negative(t: DataType, value: Any) -> Any:
 def _negate(t: DataType, value: Any) -> Any:
     if t.root == "DECIMAL":
         return _fit_decimal(t, _EXACT_CONTEXT.minus(value))
-    return _wrap(t, -value) if t.root in _WIDTH else -value
+    return _wrap(t, -value) if t.root in _INTEGER_BITS else -value
 
 
 def _multiply(t: DataType, acc: Any, value: Any) -> Any:
     if t.root == "DECIMAL":
         return _fit_decimal(t, _EXACT_CONTEXT.multiply(acc, value))
-    return _wrap(t, acc * value) if t.root in _WIDTH else _float(t, acc * value)
+    return _wrap(t, acc * value) if t.root in _INTEGER_BITS else _float(t, acc * value)
 
 
 def _divide(t: DataType, acc: Any, value: Any) -> Any:
@@ -342,7 +350,7 @@ def _divide(t: DataType, acc: Any, value: Any) -> Any:
             return _fit_decimal(t, exact.divide(acc, value))
         except Inexact as wrong:
             raise RefusedRows("Non-terminating decimal expansion") from wrong
-    if t.root in _WIDTH:
+    if t.root in _INTEGER_BITS:
         if value == 0:
             raise RefusedRows("/ by zero")
         down = abs(acc) // abs(value)
@@ -471,7 +479,7 @@ def _nested_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> l
     return [row for key, row in {_nested_key(function, row): row for row in rows}.items() if key not in keys]
 
 
-_COMBINERS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
+_COMBINER_OF_FUNCTION: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
     "sum": lambda function, acc, value: _add(function.type, acc, value),
     "product": lambda function, acc, value: _multiply(function.type, acc, value),
     "max": lambda _, acc, value: value if compare(acc, value) < 0 else acc,
@@ -485,7 +493,7 @@ _COMBINERS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
     "nested_update": _nested_update,
     "nested_partial_update": _nested_partial,
 }
-_RETRACTIONS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
+_RETRACTION_OF_FUNCTION: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
     "collect": _collect_back,
     "merge_map": _map_back,
     "nested_update": _nested_back,

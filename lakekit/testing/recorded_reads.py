@@ -20,7 +20,7 @@ from lakekit.model.table_paths import allowed_locations_option
 from lakekit.testing.expectations import Case, Read, beyond_polars, describe_difference, drop_read_columns
 
 KIND_COLUMN: Final = "rowkind"
-INCREMENTAL = "incremental-"
+INCREMENTAL_PREFIX = "incremental-"
 _DAY_MS = 86_400_000
 
 
@@ -32,7 +32,7 @@ BY_OLD_NAMES = (
     "the bucket key has the name that its column had in that snapshot; the engine looks for the name of today"
 )
 BY_OLD_GROUPS = "the sequence group has the columns that it had in that snapshot; the engine looks for those of today"
-CHANGELOG = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I", k + 1, f"v{k + 1}")))
+CHANGELOG_ROWS = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I", k + 1, f"v{k + 1}")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ DIFFERENT_ANSWERS = {
         (4, "d", 44),
     ),
     ("history_long_lived_changelog_input", "changes-1-5-auto"): different_rows(
-        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
+        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG_ROWS
     ),
     ("history_long_lived_changelog_input", "changes-1-5-changelog"): different_rows(
-        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
+        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG_ROWS
     ),
     ("history_long_lived_changelog_none", "changes-1-5-auto"): different_rows(
-        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
+        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG_ROWS
     ),
     ("history_long_lived_changelog_none", "changes-1-5-changelog"): different_rows(
         "without a producer there is no changelog to read", "rowkind k v"
@@ -220,7 +220,7 @@ def run_read(case: Case, read: Read) -> pl.DataFrame:
             if "file_path" in frame.columns
             else frame
         )
-    if any(key.startswith(INCREMENTAL) for key in options):
+    if any(key.startswith(INCREMENTAL_PREFIX) for key in options):
         if is_difference(table, options):  # of states without deletes: the audit log compares states with them
             return table.scan(options=options).select(columns).collect()
         changed = table.system("audit_log", options=options)
@@ -256,7 +256,7 @@ class Difference:
     reason: str
 
 
-DIFFERENCES = (
+KNOWN_DIFFERENCES = (
     Difference(
         name="bounds_of_nan",
         input="a FLOAT or DOUBLE column that holds NaN, in a file with statistics",

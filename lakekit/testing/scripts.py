@@ -33,7 +33,7 @@ from lakekit.model.data_file import KIND_TEXTS
 from lakekit.model.table_schema import TableSchema
 from lakekit.table.open_create import create, open as open_table
 from lakekit.testing import oracle
-from lakekit.testing.adapters import KIND
+from lakekit.testing.adapters import KIND_COLUMN
 from lakekit.testing.expectations import Read, decode_series, encode_rows
 from lakekit.types import Field, parse
 
@@ -126,7 +126,7 @@ class Script:
         for step in self.steps:
             if step.do == "compact":
                 continue
-            kinds = [KIND_TEXTS.index("-D" if step.do == "delete" else row[KIND]) for row in step.rows]
+            kinds = [KIND_TEXTS.index("-D" if step.do == "delete" else row[KIND_COLUMN]) for row in step.rows]
             written = frame_of(self.fields, step.rows).to_arrow().to_pylist()
             numbers = range(len(versions), len(versions) + len(written))
             versions += [
@@ -179,8 +179,8 @@ def play_script(path: str, script: dict[str, Any]) -> None:
         elif step["do"] == "delete":
             table.delete(_any_of(fields, step["rows"]))
         elif script["primary_keys"]:
-            kinds = pl.Series(KIND, [row[KIND] for row in step["rows"]], pl.String)
-            table.upsert(frame_of(fields, step["rows"]).with_columns(kinds), row_kind=KIND)
+            kinds = pl.Series(KIND_COLUMN, [row[KIND_COLUMN] for row in step["rows"]], pl.String)
+            table.upsert(frame_of(fields, step["rows"]).with_columns(kinds), row_kind=KIND_COLUMN)
         else:
             table.append(frame_of(fields, step["rows"]))
 
@@ -206,9 +206,9 @@ def read_table(path: str, options: dict[str, str]) -> pl.DataFrame:
 
 _FULL_COMPACTION = ScriptStep(do="compact", full=True)
 _LONG_TEXT = "longer than sixteen characters, and then "
-_K = {"k": "INT NOT NULL"}
-_KV = {**_K, "v": "STRING"}
-ENGINES = ("append", "deduplicate", "partial-update", "aggregation", "first-row")
+_KEY_COLUMN = {"k": "INT NOT NULL"}
+_KEY_VALUE_COLUMNS = {**_KEY_COLUMN, "v": "STRING"}
+MERGE_ENGINES = ("append", "deduplicate", "partial-update", "aggregation", "first-row")
 
 EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
     "bool": ("BOOLEAN", [True, False, None]),
@@ -239,11 +239,11 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
 
 def write_step(*rows: Any) -> ScriptStep:
     """Return a step that writes dicts, +I where they have no kind."""
-    return ScriptStep(do="write", rows=tuple({KIND: "+I", **row} for row in rows))
+    return ScriptStep(do="write", rows=tuple({KIND_COLUMN: "+I", **row} for row in rows))
 
 
 def _kv(*pairs: tuple[int, str | None], kind: str = "+I") -> list[dict[str, Any]]:
-    return [{KIND: kind, "k": k, "v": v} for k, v in pairs]
+    return [{KIND_COLUMN: kind, "k": k, "v": v} for k, v in pairs]
 
 
 def _delete(*rows: dict[str, Any]) -> ScriptStep:
@@ -354,29 +354,52 @@ def _deduplicate() -> Iterable[Script]:
             keys="k",
             file__format=form,
         )
-    yield _build_script("deduplicate", "written again", _KV, first, write_step(*_kv((2, "bb"), (4, "d"))), keys="k")
-    yield _build_script("deduplicate", "deleted", _KV, first, second, keys="k")
-    yield _build_script("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
-    yield _build_script("deduplicate", "deleted and back", _KV, first, second, write_step(*_kv((1, "back"))), keys="k")
-    yield _build_script("deduplicate", "deleted, compacted", _KV, first, second, _FULL_COMPACTION, keys="k")
+    yield _build_script(
+        "deduplicate", "written again", _KEY_VALUE_COLUMNS, first, write_step(*_kv((2, "bb"), (4, "d"))), keys="k"
+    )
+    yield _build_script("deduplicate", "deleted", _KEY_VALUE_COLUMNS, first, second, keys="k")
+    yield _build_script(
+        "deduplicate", "deleted by key", _KEY_VALUE_COLUMNS, first, _delete({"k": 2}, {"k": 9}), keys="k"
+    )
+    yield _build_script(
+        "deduplicate", "deleted and back", _KEY_VALUE_COLUMNS, first, second, write_step(*_kv((1, "back"))), keys="k"
+    )
+    yield _build_script(
+        "deduplicate", "deleted, compacted", _KEY_VALUE_COLUMNS, first, second, _FULL_COMPACTION, keys="k"
+    )
     changes = [*_kv((1, "a"), kind="-U"), *_kv((1, "aa"), kind="+U"), *_kv((2, "b"), kind="-U")]
-    yield _build_script("deduplicate", "updates", _KV, first, write_step(*changes), keys="k")
-    yield _build_script("deduplicate", "null over a value", _KV, first, write_step(*_kv((1, None))), keys="k")
+    yield _build_script("deduplicate", "updates", _KEY_VALUE_COLUMNS, first, write_step(*changes), keys="k")
+    yield _build_script(
+        "deduplicate", "null over a value", _KEY_VALUE_COLUMNS, first, write_step(*_kv((1, None))), keys="k"
+    )
     yield _build_script(
         "deduplicate",
         "twice in one commit",
-        _KV,
+        _KEY_VALUE_COLUMNS,
         write_step(*_kv((1, "a"), (1, "b"), (2, "x"))),
         write_step(*_kv((1, "c"), (1, "d"))),
         keys="k",
     )
     runs = [write_step(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
-    yield _build_script("deduplicate", "many runs", _KV, *runs, keys="k")
+    yield _build_script("deduplicate", "many runs", _KEY_VALUE_COLUMNS, *runs, keys="k")
     yield _build_script(
-        "deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL_COMPACTION, keys="k"
+        "deduplicate",
+        "many runs, compacted",
+        _KEY_VALUE_COLUMNS,
+        *runs,
+        ScriptStep(do="compact"),
+        _FULL_COMPACTION,
+        keys="k",
     )
     yield _build_script(
-        "deduplicate", "vectors", _KV, first, second, _FULL_COMPACTION, keys="k", deletion_vectors__enabled="true"
+        "deduplicate",
+        "vectors",
+        _KEY_VALUE_COLUMNS,
+        first,
+        second,
+        _FULL_COMPACTION,
+        keys="k",
+        deletion_vectors__enabled="true",
     )
     yield from _deduplicate_buckets()
 
@@ -384,14 +407,14 @@ def _deduplicate() -> Iterable[Script]:
 def _deduplicate_buckets() -> Iterable[Script]:
     text = {"k": "STRING NOT NULL", "v": "INT"}
     rows_of_texts = [{"k": f"{_LONG_TEXT}{n}", "v": n} for n in range(40)]
-    deletes = write_step({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
+    deletes = write_step({KIND_COLUMN: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
     yield _build_script(
         "deduplicate", "buckets of texts", text, write_step(*rows_of_texts), deletes, keys="k", bucket="4"
     )
     yield _build_script(
         "deduplicate",
         "buckets of numbers",
-        _KV,
+        _KEY_VALUE_COLUMNS,
         write_step(*_kv(*((n, "a") for n in range(40)))),
         write_step(*_kv((7, "b"))),
         keys="k",
@@ -408,21 +431,21 @@ def _deduplicate_buckets() -> Iterable[Script]:
         keys="a d",
         bucket="2",
     )
-    parts = {"p": "STRING NOT NULL", **_KV}
+    parts = {"p": "STRING NOT NULL", **_KEY_VALUE_COLUMNS}
     sample = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
     yield _build_script(
         "deduplicate",
         "partitions",
         parts,
         write_step(*sample),
-        write_step({KIND: "-D", **sample[0]}),
+        write_step({KIND_COLUMN: "-D", **sample[0]}),
         keys="p k",
         partitions="p",
     )
 
 
 def _sequences() -> Iterable[Script]:
-    columns = {**_K, "s": "BIGINT", "v": "STRING"}
+    columns = {**_KEY_COLUMN, "s": "BIGINT", "v": "STRING"}
 
     def rows(*found: tuple[int, int | None, str]) -> ScriptStep:
         return write_step(*({"k": k, "s": s, "v": v} for k, s, v in found))
@@ -449,7 +472,7 @@ def _sequences() -> Iterable[Script]:
 
 
 def _folds() -> Iterable[Script]:
-    columns = {**_K, "a": "INT", "b": "STRING", "c": "BIGINT"}
+    columns = {**_KEY_COLUMN, "a": "INT", "b": "STRING", "c": "BIGINT"}
 
     def rows(*found: tuple[int, int | None, str | None, int | None]) -> ScriptStep:
         return write_step(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))

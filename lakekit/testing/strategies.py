@@ -24,9 +24,9 @@ from lakekit.columns import LEVEL
 from lakekit.format.polars_types import polars_schema, polars_type
 from lakekit.lsm import merge
 from lakekit.model.table_schema import TableSchema
-from lakekit.testing.adapters import KIND
+from lakekit.testing.adapters import KIND_COLUMN
 from lakekit.testing.expectations import encode_rows
-from lakekit.testing.scripts import ENGINES, Script, ScriptStep
+from lakekit.testing.scripts import MERGE_ENGINES, Script, ScriptStep
 from lakekit.types import Field, parse, part
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 
-SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), LEVEL: pl.Int32()}
+SYSTEM_SCHEMA = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), LEVEL: pl.Int32()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class MergeCase:
                 for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), (LEVEL, 2))
             },
         }
-        return pl.DataFrame(columns, schema={**polars_schema(self.fields), **SYSTEM})
+        return pl.DataFrame(columns, schema={**polars_schema(self.fields), **SYSTEM_SCHEMA})
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows as the oracle takes them."""
@@ -119,8 +119,8 @@ def canonical_rows(rows: list[dict[str, Any]], spec: MergeSpec) -> list[str]:
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 _EXACT_CONTEXT = Context(prec=60)
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee", "a;b")
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_SAMPLE_TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee", "a;b")
 
 
 def type_values(t: DataType) -> st.SearchStrategy[Any]:
@@ -130,8 +130,8 @@ def type_values(t: DataType) -> st.SearchStrategy[Any]:
 
 
 def _values(t: DataType) -> st.SearchStrategy[Any]:
-    if t.root in _BITS:
-        top = 2 ** (_BITS[t.root] - 1)
+    if t.root in _INTEGER_BITS:
+        top = 2 ** (_INTEGER_BITS[t.root] - 1)
         return st.one_of(st.integers(-3, 5), st.sampled_from((top - 1, -top)))
     match t.root:
         case "BOOLEAN":
@@ -143,7 +143,7 @@ def _values(t: DataType) -> st.SearchStrategy[Any]:
             numbers = st.one_of(st.integers(-400, 400), st.sampled_from((top, -top, top // 2 + 1)))
             return numbers.map(lambda n: _EXACT_CONTEXT.scaleb(Decimal(max(-top, min(top, n))), -scale))
         case "CHAR" | "VARCHAR":
-            return st.sampled_from(_TEXTS)
+            return st.sampled_from(_SAMPLE_TEXTS)
         case "BINARY" | "VARBINARY":
             return st.sampled_from((b"", b"a", b"\x80", b"b"))
         case "DATE":
@@ -164,7 +164,7 @@ def _nested_values(t: DataType) -> st.SearchStrategy[Any]:
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-NUMBERS = (
+NUMERIC_TYPES = (
     "TINYINT",
     "SMALLINT",
     "INT",
@@ -176,13 +176,13 @@ NUMBERS = (
     "DECIMAL(20, 2)",
     "DECIMAL(38, 4)",
 )
-COMPARABLE_TYPES = (*NUMBERS, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
+COMPARABLE_TYPES = (*NUMERIC_TYPES, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
 VALUE_TYPES = (*COMPARABLE_TYPES, "BOOLEAN", "ARRAY<INT>", "ROW<x INT, y STRING>")
 SEQUENCE_TYPES = ("INT", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "DECIMAL(20, 2)")
-_ROWS = "ARRAY<ROW<i INT, s STRING, v DOUBLE>>"
+_ROWS_TYPE = "ARRAY<ROW<i INT, s STRING, v DOUBLE>>"
 TYPES_OF: dict[str, tuple[str, ...]] = {
-    "sum": NUMBERS,
-    "product": NUMBERS,
+    "sum": NUMERIC_TYPES,
+    "product": NUMERIC_TYPES,
     "max": COMPARABLE_TYPES,
     "min": COMPARABLE_TYPES,
     "last_value": VALUE_TYPES,
@@ -196,12 +196,12 @@ TYPES_OF: dict[str, tuple[str, ...]] = {
     "collect": ("ARRAY<INT>", "ARRAY<STRING>", "ARRAY<DOUBLE>", "ARRAY<ROW<x INT, y STRING>>", "ARRAY<BYTES>"),
     "merge_map": ("MAP<INT, STRING>", "MAP<STRING, ARRAY<INT>>"),
     "merge_map_with_keytime": ("MAP<INT, ROW<a INT, b STRING>>",),
-    "nested_update": (_ROWS,),
-    "nested_partial_update": (_ROWS,),
+    "nested_update": (_ROWS_TYPE,),
+    "nested_partial_update": (_ROWS_TYPE,),
 }
-FUNCTIONS = tuple(TYPES_OF)
+FUNCTION_NAMES = tuple(TYPES_OF)
 DRAWN_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
-KEYS = (("INT",), ("STRING",), ("BIGINT", "STRING"), ("DATE", "SMALLINT"), ("DECIMAL(20, 2)",), ("BYTES",))
+KEY_TYPES = (("INT",), ("STRING",), ("BIGINT", "STRING"), ("DATE", "SMALLINT"), ("DECIMAL(20, 2)",), ("BYTES",))
 
 
 def field_of(name: str, text: str) -> Field:
@@ -242,7 +242,7 @@ def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None 
     merge_engine = engine or draw(st.sampled_from(DRAWN_ENGINES))
     takes = draw(st.booleans()) if retractions is None else retractions
     options = {"merge-engine": merge_engine}
-    key_types = draw(st.sampled_from(KEYS))
+    key_types = draw(st.sampled_from(KEY_TYPES))
     keys = [field_of(f"k{number}", f"{text} NOT NULL") for number, text in enumerate(key_types)]
     columns = draw(
         {"partial-update": _partial_update, "aggregation": _aggregation}.get(merge_engine, _value_fields)(options)
@@ -299,7 +299,7 @@ def _aggregation(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
         options["aggregation.remove-record-on-delete"] = "true"
     if draw(st.booleans()):
         options["fields.default-aggregate-function"] = "last_value"
-    names = draw(st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=3))
+    names = draw(st.lists(st.sampled_from(FUNCTION_NAMES), min_size=1, max_size=3))
     columns = [
         draw(aggregate_columns(name, options, column=f"f{number}", ignores_retract=not removes))
         for number, name in enumerate(names)
@@ -328,7 +328,7 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
             field_of(f"s{number}{letter}", draw(st.sampled_from(SEQUENCE_TYPES)))
             for letter in "xy"[: draw(st.integers(1, 2))]
         ]
-        names = draw(st.lists(st.sampled_from(("", *FUNCTIONS)), min_size=1, max_size=3))
+        names = draw(st.lists(st.sampled_from(("", *FUNCTION_NAMES)), min_size=1, max_size=3))
         protected = [
             draw(aggregate_columns(name, options, column=f"p{number}{at}"))
             if name
@@ -353,7 +353,7 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
 
 _VALUE_TYPES = (*COMPARABLE_TYPES, "BOOLEAN", "ARRAY<INT>", "MAP<INT, STRING>", "ROW<x INT, y STRING>")
 _INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_FOLDS: dict[str, tuple[str, ...]] = {
+_TYPES_OF_FOLD: dict[str, tuple[str, ...]] = {
     "sum": _INTEGER_TYPES,
     "product": _INTEGER_TYPES,
     "max": COMPARABLE_TYPES,
@@ -382,11 +382,13 @@ def _encode_value(t: DataType, value: Any) -> Any:
 @st.composite
 def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
     """Draw a table and one to six steps."""
-    area = engine or draw(st.sampled_from(ENGINES))
+    area = engine or draw(st.sampled_from(MERGE_ENGINES))
     options = {"file.format": draw(st.sampled_from(("parquet", "parquet", "orc", "avro")))}
     keyed = area != "append"
     keys = (
-        [field_of(f"k{at}", f"{text} NOT NULL") for at, text in enumerate(draw(st.sampled_from(KEYS)))] if keyed else []
+        [field_of(f"k{at}", f"{text} NOT NULL") for at, text in enumerate(draw(st.sampled_from(KEY_TYPES)))]
+        if keyed
+        else []
     )
     options["bucket"] = draw(st.sampled_from(("1", "2", "3"))) if keyed else "-1"
     if keyed and area != "deduplicate":
@@ -411,8 +413,8 @@ def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
 def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]:
     if area == "aggregation":
         columns = []
-        for at, name in enumerate(draw(st.lists(st.sampled_from(tuple(_FOLDS)), min_size=1, max_size=3))):
-            columns.append(field_of(f"f{at}", draw(st.sampled_from(_FOLDS[name]))))
+        for at, name in enumerate(draw(st.lists(st.sampled_from(tuple(_TYPES_OF_FOLD)), min_size=1, max_size=3))):
+            columns.append(field_of(f"f{at}", draw(st.sampled_from(_TYPES_OF_FOLD[name]))))
             options[f"fields.f{at}.aggregate-function"] = name
     else:
         columns = [
@@ -446,7 +448,7 @@ def _steps(
         if field.name not in primary
     }
     row = st.builds(
-        lambda key, other, kind: {KIND: kind, **key, **other},
+        lambda key, other, kind: {KIND_COLUMN: kind, **key, **other},
         st.sampled_from(drawn_keys),
         st.fixed_dictionaries(other_values),
         st.sampled_from(kinds),

@@ -38,7 +38,7 @@ READ_PIECE_BYTES = 8 << 20
 _BLOCK_BYTES = 256 << 10
 _MAX_BLOCK_BYTES = 64 << 20
 _BLOCK_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
-_GZIP = 31
+_GZIP_WINDOW_BITS = 31
 """Window bits that make zlib read and write gzip's header."""
 
 
@@ -76,7 +76,7 @@ def open_compressed(file: BinaryIO, compression: str) -> Sink:
         case "none":
             return _CompressStream(file, _PlainSink())
         case "gzip":
-            return _CompressStream(file, zlib.compressobj(wbits=_GZIP))
+            return _CompressStream(file, zlib.compressobj(wbits=_GZIP_WINDOW_BITS))
         case "deflate":
             return _CompressStream(file, zlib.compressobj())
         case "bzip2":
@@ -164,7 +164,7 @@ def read_decompressed(storage: Storage, path: str, size_bytes: int) -> Iterator[
     try:
         match ending:
             case "gz":
-                yield from _inflate_members(raw, lambda: zlib.decompressobj(wbits=_GZIP))
+                yield from _inflate_members(raw, lambda: zlib.decompressobj(wbits=_GZIP_WINDOW_BITS))
             case "deflate":
                 yield from _inflate_members(raw, zlib.decompressobj)
             case "bz2":

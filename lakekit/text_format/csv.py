@@ -21,7 +21,7 @@ import polars as pl
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format.encoder import refuse_type
-from lakekit.model.partition import BLANK
+from lakekit.model.partition import JAVA_BLANKS
 from lakekit.text_format import options as values
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def split_cells(lines: pl.Series, count: int, options: TextOptions) -> list[pl.S
     missing. Null where a line has fewer cells, and throughout where it is blank.
     """
     specials = [special for special in (options.quote, options.escape) if special != "\0"]
-    blank = lines.str.strip_chars(BLANK) == ""
+    blank = lines.str.strip_chars(JAVA_BLANKS) == ""
     marked = (
         lines.str.contains_any(specials) if specials else pl.repeat(value=False, n=len(lines), eager=True)
     ) & ~blank
@@ -116,7 +116,7 @@ def _by_sign(line: str, count: int, options: TextOptions) -> list[str | None]:
                 at += 1
             else:
                 if at > 2 and line[at - 1] != options.delimiter and next_char and next_char != options.delimiter:
-                    if text and all(character in BLANK for character in text):
+                    if text and all(character in JAVA_BLANKS for character in text):
                         text.clear()
                     else:
                         text.append(char)
@@ -188,7 +188,7 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
         values.print_values(col(field.name), field.type, options).alias(field.name) for field in fields
     )
     ends = ["\n", "\r"] if options.accepts_any_line_end else [options.line_end]
-    blanks = len(fields) == 1 or options.delimiter in BLANK
+    blanks = len(fields) == 1 or options.delimiter in JAVA_BLANKS
     for column in texts:
         broken = column.str.contains_any(ends).fill_null(value=False)
         if broken.any():
@@ -221,7 +221,7 @@ def _quote_cells(column: pl.Series, options: TextOptions, *, blanks: bool) -> pl
         [sign for sign in (options.delimiter, options.line_end[0], options.quote, options.escape) if sign != "\0"]
     )
     if blanks:
-        needs = needs | ((column.str.strip_chars(BLANK) == "") & (column != options.null_literal))
+        needs = needs | ((column.str.strip_chars(JAVA_BLANKS) == "") & (column != options.null_literal))
     if not needs.any():
         return column
     doubled = options.quote if options.escape == "\0" else options.escape

@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
     from lakekit.text_format.options import TextOptions
 
-_KEYS = frozenset({"CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL"})
+_KEY_ROOTS = frozenset(
+    {"CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL"}
+)
 """Types that the reference writes as keys of objects in a form that it reads."""
-_MAPS = frozenset({"MAP"})
-_NOTHING = "lakekit"
+_MAP_ROOTS = frozenset({"MAP"})
+_PLACEHOLDER_MEMBER = "lakekit"
 """Placeholder member of an object none of whose members is requested."""
 
 
@@ -46,7 +48,7 @@ def check_types(fields: Sequence[Field]) -> None:
 
 
 def _check_type(t: DataType) -> None:
-    if t.root == "MAP" and part(t.key).root not in _KEYS:
+    if t.root == "MAP" and part(t.key).root not in _KEY_ROOTS:
         raise refuse_type(t, "json")
     inner = (
         [part(t.element)] if t.root == "ARRAY" else [part(t.value)] if t.root == "MAP" else [f.type for f in t.fields]
@@ -84,13 +86,13 @@ def _text_dtype(t: DataType) -> pl.DataType:
         case "MAP":
             return pl.List(pl.Struct({"key": pl.String, "value": _text_dtype(part(t.value))}))
         case "ROW":
-            return pl.Struct({f.name: _text_dtype(f.type) for f in t.fields} or {_NOTHING: pl.String})
+            return pl.Struct({f.name: _text_dtype(f.type) for f in t.fields} or {_PLACEHOLDER_MEMBER: pl.String})
     return pl.String()
 
 
 def _decode_lines(lines: pl.Series, row: DataType, options: TextOptions) -> pl.Series:
     """Decode lines to structs in which every plain value is a text."""
-    if not row.holds(_MAPS) and not (lines.str.strip_chars() == "").any():
+    if not row.holds(_MAP_ROOTS) and not (lines.str.strip_chars() == "").any():
         with suppress(pl.exceptions.PolarsError):  # a line is wrong: decode line by line
             objects = lines.str.json_decode(_text_dtype(row))
             if not objects.null_count():

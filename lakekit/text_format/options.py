@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 
-_MODES = ("permissive", "dropmalformed", "failfast")
+_PARSE_MODES = ("permissive", "dropmalformed", "failfast")
 _NULL_KEYS = ("fail", "drop", "literal")
-_ENDS = ("\n", "\r\n", "\r")
+_LINE_ENDS = ("\n", "\r\n", "\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class TextOptions:
     @property
     def accepts_any_line_end(self) -> bool:
         """Whether LF, CR and CRLF all end a line, as they do where the option names one of them."""
-        return self.line_end in _ENDS
+        return self.line_end in _LINE_ENDS
 
 
 def text_options_of(
@@ -74,7 +74,7 @@ def text_options_of(
             them apart.
     """
     return _lines_of(
-        tuple(sorted((key, value) for key, value in table_options.items() if key in KEYS)),
+        tuple(sorted((key, value) for key, value in table_options.items() if key in TEXT_OPTION_KEYS)),
         format_name,
         zone,
         timestamp_unit,
@@ -108,7 +108,7 @@ def _lines_of(
         escape=_character_option(options, ("csv.escape-character", "escape"), "\\"),
         null_literal=_find_option(options, ("csv.null-literal", "nullvalue"), "")[1],
         has_header=_flag_option(options, ("csv.include-header", "header")),
-        mode=_choice_option(options, ("csv.mode", "mode"), "permissive", _MODES),
+        mode=_choice_option(options, ("csv.mode", "mode"), "permissive", _PARSE_MODES),
         zone=zone,
         timestamp_unit=timestamp_unit,
     )
@@ -120,7 +120,7 @@ def _lines_of(
     return csv
 
 
-KEYS = frozenset(
+TEXT_OPTION_KEYS = frozenset(
     [
         "json.map-null-key-mode",
         "json.ignore-parse-errors",
@@ -191,7 +191,7 @@ PLAIN_TYPES = frozenset(
 )
 """Types of which one text is one value."""
 _PLAIN_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?$"
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: str) -> tuple[pl.Series, pl.Series]:
@@ -203,7 +203,7 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
     if t.root in STRINGS:
         return texts, _false_mask(texts)
     if t.root in INTEGERS:
-        limit = 1 << (_BITS[t.root] - 1)
+        limit = 1 << (_INTEGER_BITS[t.root] - 1)
         integers = texts.str.extract(r"^\+?(-?\d+)$", 1).cast(pl.Int64, strict=False)
         parsed = (
             integers.to_frame("n")

@@ -156,7 +156,7 @@ class Instant(NamedTuple):
     nanos: int
 
 
-ROOTS: dict[str, TypeRoot] = {
+TYPE_ROOTS: dict[str, TypeRoot] = {
     "CHAR": TypeRoot("length", 1, 1),
     "VARCHAR": TypeRoot("length", 1, 1),
     "BINARY": TypeRoot("length", 1, 1),
@@ -183,7 +183,7 @@ INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRINGS = frozenset({"CHAR", "VARCHAR"})
 BINARIES = frozenset({"BINARY", "VARBINARY", "BLOB"})
 TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
-_ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
+_ROOT_ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -233,7 +233,7 @@ def type_sql(t: DataType) -> str:
 
 # ---- text -> record --------------------------------------------------------------------------------------------------
 
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))")
+_TYPE_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))")
 
 
 class _Tokens:
@@ -243,7 +243,7 @@ class _Tokens:
         self.text, self.parts, at = text, [], 0
         stripped = text.rstrip()
         while at < len(stripped):
-            match = _TOKEN.match(stripped, at)
+            match = _TYPE_TOKEN.match(stripped, at)
             if match is None:
                 raise self.make_error(f"unexpected {stripped[at : at + 10]!r}")
             self.parts.append(match.group(match.lastindex or 0))
@@ -316,7 +316,7 @@ def _parse_nullability(tokens: _Tokens, t: DataType) -> DataType:
 
 def _parse_root(tokens: _Tokens, depth: int) -> DataType:
     word = tokens.take().upper()
-    word = _ALIASES.get(word, word)
+    word = _ROOT_ALIASES.get(word, word)
     match word:
         case "STRING":
             return DataType(root="VARCHAR", length=MAX_LENGTH)
@@ -342,13 +342,13 @@ def _parse_root(tokens: _Tokens, depth: int) -> DataType:
         case _ if word in REFUSED_TYPES:
             msg = f"type {word} is not supported by lakekit"
             raise Unsupported(msg, feature=f"type.{word.lower()}")
-        case _ if word in ROOTS:
+        case _ if word in TYPE_ROOTS:
             return _primitive_type(tokens, word)
     raise tokens.make_error(f"no type is called {word!r}")
 
 
 def _primitive_type(tokens: _Tokens, word: str) -> DataType:
-    root = ROOTS[word]
+    root = TYPE_ROOTS[word]
     numbers = _parse_numbers(tokens) if root.arguments and tokens.peek() == "(" else []
     first = numbers[0] if numbers else root.default
     if not root.low <= first <= root.high or len(numbers) > (2 if root.arguments == "decimal" else 1):

@@ -274,10 +274,10 @@ class WriteShard:
 # ---- key hashes ------------------------------------------------------------
 
 
-PIECE = 1 << 18
+RUN_HASHES = 1 << 18
 """Hashes of one piece."""
 _MIN_RECENT_HASHES = 1 << 16
-_RANGE = 1 << 22
+_HASH_RANGE = 1 << 22
 _LARGE_HASH_COUNT = 1 << 23
 _MAX_BUCKETS = 1 << 15
 _MAX_DIRECT_BUCKETS = 4
@@ -470,11 +470,11 @@ def _merge_files(parts: list[tuple[int, Hashes]], of_file: Buckets) -> HashRun:
 
 
 def _split_run(piece: HashRun) -> list[HashRun]:
-    """Split a piece into pieces of `PIECE` hashes, each with its own memory."""
+    """Split a piece into pieces of `RUN_HASHES` hashes, each with its own memory."""
     size = len(piece.hashes)
-    if size <= 2 * PIECE:
+    if size <= 2 * RUN_HASHES:
         return [piece] if size else []
     return [
-        HashRun(piece.hashes[at : at + PIECE].copy(), piece.buckets[at : at + PIECE].copy())
-        for at in range(0, size, PIECE)
+        HashRun(piece.hashes[at : at + RUN_HASHES].copy(), piece.buckets[at : at + RUN_HASHES].copy())
+        for at in range(0, size, RUN_HASHES)
     ]

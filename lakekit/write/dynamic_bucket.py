@@ -28,7 +28,7 @@ from lakekit.data_file.deletion_vector_reader import index_path
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model.index_manifest import HASH, IndexFileMeta
+from lakekit.model.index_manifest import HASH_INDEX, IndexFileMeta
 from lakekit.write import bucket_assigners
 from lakekit.write.bucket_assigners import UNKNOWN_BUCKET, KeyHashes, RoutedRows, columns_to_arrow
 
@@ -289,7 +289,7 @@ class DynamicBuckets:
         """Load the indexes of partitions from a snapshot: with a shard its own buckets, and the names of all."""
         entries: dict[bytes, list[IndexManifestEntry]] = {partition: [] for partition in partitions_to_load}
         for entry in () if snapshot is None else manifest_reader.index_entries(self.ctx, snapshot):
-            if entry.index_type == HASH and entry.partition in entries:
+            if entry.index_type == HASH_INDEX and entry.partition in entries:
                 entries[entry.partition].append(entry)
         for partition, index_entries in entries.items():
             own_entries = (
@@ -412,4 +412,4 @@ def write_hash_index(ctx: TableContext, partition: bytes, bucket: int, name: str
     # synced, as what a snapshot refers to must be
     with ctx.storage.open_write(hash_index_path(ctx, partition, bucket, name)) as file:
         file.write(data)
-    return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))
+    return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size_bytes=len(data), row_count=len(hashes))

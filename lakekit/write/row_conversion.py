@@ -28,7 +28,7 @@ from lakekit.errors import Corrupt, InvalidOption, LakekitError, SchemaMismatch,
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
 from lakekit.lsm import aggregates, merge
-from lakekit.lsm.sketch_bytes import CHECKS
+from lakekit.lsm.sketch_bytes import CHECK_OF_FUNCTION
 from lakekit.model.data_file import KIND_TEXTS, RowKind
 from lakekit.types import BINARIES, MAX_LENGTH, STRINGS, DataType
 from lakekit.write import input_frames
@@ -39,7 +39,7 @@ from lakekit.write.value_casting import (
     ErrorHints,
     ValueLocation,
     WidenedColumn,
-    fit,
+    fit_to_type,
     format_value,
     format_value_at,
     looks_inside,
@@ -163,7 +163,7 @@ def check_sketches(frame: pl.DataFrame, ctx: TableContext, first_row: int) -> No
         for row, value in enumerate(values.to_list()):  # scalar: sketches are whole values
             try:
                 if value is not None:
-                    CHECKS[function](value)
+                    CHECK_OF_FUNCTION[function](value)
             except Corrupt as wrong:
                 message = (
                     f"row {first_row + row}: column {column} of {ctx.name} holds {format_value_at(values, row)}, "
@@ -182,7 +182,7 @@ def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[
     return {
         name: function.name
         for name, function in functions.items()
-        if function.name in CHECKS and function.type.root in BINARIES
+        if function.name in CHECK_OF_FUNCTION and function.type.root in BINARIES
     }
 
 
@@ -369,7 +369,9 @@ def _convert_column(
         error_hints=conversion.error_hints,
     )
     column = _fill_default(
-        fit(series, target.type, location, cast=conversion.allows_cast, null_keys=conversion.allows_null_map_keys),
+        fit_to_type(
+            series, target.type, location, cast=conversion.allows_cast, null_keys=conversion.allows_null_map_keys
+        ),
         field,
     )
     return (column, True) if column is series else (column.alias(field.name), False)

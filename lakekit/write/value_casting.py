@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _MAX_SHOWN_CHARS = 60
-_TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_TICKS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 """From the year 1 to the year 10000."""
 
@@ -63,7 +63,7 @@ class ErrorHints:
     grow: str = ", or add it to the table (merge_schema=True, or t.alter)"
 
 
-_PARSERS = {
+_PARSER_OF_ROOT = {
     "DATE": ".str.to_date()",
     "TIME": ".str.to_time()",
     "TIMESTAMP": ".str.to_datetime()",
@@ -116,7 +116,7 @@ class ValueLocation:
 
     def bad_type(self, dtype: object, expected: DataType, *, castable: bool = True) -> SchemaMismatch:
         """Return the error about values of a type that is not cast implicitly."""
-        parse = _PARSERS.get(expected.root) if dtype == pl.String() else None
+        parse = _PARSER_OF_ROOT.get(expected.root) if dtype == pl.String() else None
         if parse is not None:
             do = f"Parse the text first, in Polars by pl.col({self.column!r}){parse}"
         else:
@@ -138,7 +138,7 @@ def format_raw_count(values: pl.Series, at: int) -> str | None:
         return None
     if isinstance(dtype, (pl.Datetime, pl.Duration)):
         count, since = int(values.to_physical()[at]), " since 1970" if isinstance(dtype, pl.Datetime) else ""
-        if since == "" or not _FIRST_SECOND <= count // _TICKS[dtype.time_unit] < _END_SECOND:
+        if since == "" or not _FIRST_SECOND <= count // _TICKS_PER_SECOND[dtype.time_unit] < _END_SECOND:
             return f"{count} {dtype.time_unit}{since}"
     elif isinstance(dtype, pl.Date) and not _FIRST_SECOND <= int(values.to_physical()[at]) * 86_400 < _END_SECOND:
         return f"day {int(values.to_physical()[at])} since 1970"
@@ -255,13 +255,13 @@ def _widened_type(current: DataType, dtype: pl.DataType) -> DataType | None:
 
 
 _MILLI_NS = 1_000_000
-_I64 = 2**63
-_BYTES = DataType(root="VARBINARY", length=MAX_LENGTH, nullable=False)
-_VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
-_COUNT = DataType(root="INT", nullable=False)
+_INT64_BOUND = 2**63
+_BYTES_TYPE = DataType(root="VARBINARY", length=MAX_LENGTH, nullable=False)
+_VARIANT_FIELDS = (Field("value", _BYTES_TYPE), Field("metadata", _BYTES_TYPE))
+_COUNT_TYPE = DataType(root="INT", nullable=False)
 
 
-def fit(
+def fit_to_type(
     values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool = False, null_keys: bool = False
 ) -> pl.Series:
     """Return the values as `polars_type(target)`. `null_keys`: maps may have a null key (not in Parquet).
@@ -279,12 +279,12 @@ def fit(
         return values
     match target.root:
         case "ARRAY":
-            return _list(values, target, location, cast=cast, null_keys=null_keys)
+            return _fit_list(values, target, location, cast=cast, null_keys=null_keys)
         case "MAP" | "MULTISET":
-            return _entries(values, target, location, cast=cast, null_keys=null_keys)
+            return _fit_entries(values, target, location, cast=cast, null_keys=null_keys)
         case "ROW" | "VARIANT":
-            return _struct(values, target, location, cast=cast, null_keys=null_keys)
-    casted = values if values.dtype == dtype else _leaf(values, target, dtype, location, cast=cast)
+            return _fit_struct(values, target, location, cast=cast, null_keys=null_keys)
+    casted = values if values.dtype == dtype else _fit_leaf(values, target, dtype, location, cast=cast)
     return _check_constraints(casted, target, location, cast=cast)
 
 
@@ -305,20 +305,24 @@ def looks_inside(t: DataType) -> bool:
 # ---- values with parts -----------------------------------------------------------------------------------------------
 
 
-def _list(values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool, null_keys: bool) -> pl.Series:
+def _fit_list(
+    values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool, null_keys: bool
+) -> pl.Series:
     if isinstance(values.dtype, pl.Array):
         values = values.cast(pl.List(values.dtype.inner))
     if not isinstance(values.dtype, pl.List):
         raise location.bad_type(values.dtype, target, castable=False)
-    ends = _ends(values)
+    ends = _list_ends(values)
     flat = values.explode(empty_as_null=False, keep_nulls=False)
-    fitted = fit(
+    fitted = fit_to_type(
         flat, part(target.element), location.inner("element", _make_row_locator(ends)), cast=cast, null_keys=null_keys
     )
-    return values if fitted is flat else _lists(fitted, ends, values)
+    return values if fitted is flat else _build_lists(fitted, ends, values)
 
 
-def _entries(values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool, null_keys: bool) -> pl.Series:
+def _fit_entries(
+    values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool, null_keys: bool
+) -> pl.Series:
     if isinstance(values.dtype, pl.Map):
         values = values.cast(entries_type(instance(values.dtype.key), instance(values.dtype.value)))
     inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
@@ -328,17 +332,21 @@ def _entries(values: pl.Series, target: DataType, location: ValueLocation, *, ca
             "Make it a List(Struct{key, value}), an Arrow map, or give the rows as dicts",
             column=location.column,
         )
-    key, value = (part(target.element), _COUNT) if target.root == "MULTISET" else (part(target.key), part(target.value))
-    ends = _ends(values)
+    key, value = (
+        (part(target.element), _COUNT_TYPE) if target.root == "MULTISET" else (part(target.key), part(target.value))
+    )
+    ends = _list_ends(values)
     row_of = _make_row_locator(ends)
     flat = values.explode(empty_as_null=False, keep_nulls=False)
     if flat.null_count():
         raise location.bad_value(flat.is_null(), flat, "an entry without key and value", "Leave the entry out")
-    keys = fit(flat.struct.field("key"), key, location.inner("key", row_of), cast=cast, null_keys=null_keys)
-    counts = fit(flat.struct.field("value"), value, location.inner("value", row_of), cast=cast, null_keys=null_keys)
+    keys = fit_to_type(flat.struct.field("key"), key, location.inner("key", row_of), cast=cast, null_keys=null_keys)
+    counts = fit_to_type(
+        flat.struct.field("value"), value, location.inner("value", row_of), cast=cast, null_keys=null_keys
+    )
     _check_keys(keys, ends, values, location, null_keys=null_keys)
     entries = pl.DataFrame([keys.alias("key"), counts.alias("value")]).to_struct()
-    return values if entries.dtype == inner else _lists(entries, ends, values)
+    return values if entries.dtype == inner else _build_lists(entries, ends, values)
 
 
 def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, location: ValueLocation, *, null_keys: bool) -> None:
@@ -364,10 +372,12 @@ def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, location: ValueL
         )
 
 
-def _struct(values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool, null_keys: bool) -> pl.Series:
+def _fit_struct(
+    values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool, null_keys: bool
+) -> pl.Series:
     if not isinstance(values.dtype, pl.Struct):
         raise location.bad_type(values.dtype, target, castable=False)
-    fields = _VARIANT if target.root == "VARIANT" else target.fields
+    fields = _VARIANT_FIELDS if target.root == "VARIANT" else target.fields
     data_names, field_names = [f.name for f in values.dtype.fields], [f.name for f in fields]
     extra = [name for name in data_names if name not in field_names]
     if extra:
@@ -389,7 +399,7 @@ def _struct(values: pl.Series, target: DataType, location: ValueLocation, *, cas
             else pl.Series(field.name, [None], pl.Null()).new_from_index(0, len(present))
         )
         inner = location.inner(field.name, lambda i: int(rows[i]))
-        fitted.append(fit(field_values, field.type, inner, cast=cast, null_keys=null_keys).alias(field.name))
+        fitted.append(fit_to_type(field_values, field.type, inner, cast=cast, null_keys=null_keys).alias(field.name))
     structs = pl.DataFrame(fitted).to_struct(values.name) if fitted else present
     if is_present is None:
         return structs
@@ -403,7 +413,7 @@ def _struct(values: pl.Series, target: DataType, location: ValueLocation, *, cas
     return spread.alias(values.name)
 
 
-def _ends(values: pl.Series) -> Ends:
+def _list_ends(values: pl.Series) -> Ends:
     """Return where the elements of each list end among all elements; a null list has none."""
     return np.cumsum(values.list.len().fill_null(0).to_numpy().astype(np.int64))
 
@@ -412,7 +422,7 @@ def _make_row_locator(ends: Ends) -> Callable[[int], int]:
     return lambda i: int(np.searchsorted(ends, i, side="right"))
 
 
-def _lists(flat: pl.Series, ends: Ends, like: pl.Series) -> pl.Series:
+def _build_lists(flat: pl.Series, ends: Ends, like: pl.Series) -> pl.Series:
     """Return lists of the elements `flat` that end at `ends`, null where `like` is."""
     offsets = pa.array(np.append(0, ends), pa.int64())
     mask = like.is_null().to_arrow() if like.null_count() else None
@@ -423,7 +433,9 @@ def _lists(flat: pl.Series, ends: Ends, like: pl.Series) -> pl.Series:
 # ---- simple values ---------------------------------------------------------------------------------------------------
 
 
-def _leaf(values: pl.Series, target: DataType, dtype: pl.DataType, location: ValueLocation, *, cast: bool) -> pl.Series:
+def _fit_leaf(
+    values: pl.Series, target: DataType, dtype: pl.DataType, location: ValueLocation, *, cast: bool
+) -> pl.Series:
     """Cast a simple type: the same values, or an error."""
     have = values.dtype
     if have.is_integer() and (target.root in INTEGERS or target.root == "DECIMAL"):
@@ -497,9 +509,9 @@ def _convert_time_unit(values: pl.Series, dtype: pl.DataType, location: ValueLoc
     assert isinstance(values.dtype, pl.Datetime)
     assert isinstance(dtype, pl.Datetime)
     ticks = values.to_physical()
-    have, want = _TICKS[values.dtype.time_unit], _TICKS[dtype.time_unit]
+    have, want = _TICKS_PER_SECOND[values.dtype.time_unit], _TICKS_PER_SECOND[dtype.time_unit]
     if want > have:
-        limit = _I64 // (want // have)
+        limit = _INT64_BOUND // (want // have)
         outside = (ticks >= limit) | (ticks < -limit)
         if outside.any():
             raise location.bad_value(

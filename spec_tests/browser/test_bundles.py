@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.draw.png import to_png
 from lakekit.draw.shapes import Drawing, Rect
-from lakekit.notebook.panels import VIEW, PictureWidget
+from lakekit.notebook.panels import WIDGET_VIEW_MIME, PictureWidget
 
 
 class One(PictureWidget):
@@ -26,7 +26,7 @@ class One(PictureWidget):
         return "[one]"
 
 
-OURS = {VIEW, "image/png", "text/html", "text/plain"}
+OURS = {WIDGET_VIEW_MIME, "image/png", "text/html", "text/plain"}
 KEPT = {
     "ours": (OURS, True, True),
     "picture and text": (OURS - {"text/html"}, True, False),

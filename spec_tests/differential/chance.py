@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import lakekit as lk
 from lakekit.errors import LakekitError
 from lakekit.testing.expectations import Case, Read, beyond_polars, canonical_value, describe_difference, drop_read_columns, encode_rows, load_golden_table
-from lakekit.testing.recorded_reads import INCREMENTAL, describe_mismatch
+from lakekit.testing.recorded_reads import INCREMENTAL_PREFIX, describe_mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ def fault(case: Case, read: Read) -> str | None:
 
 
 def _is_change(read: Read) -> bool:
-    return any(key.startswith(INCREMENTAL) for key in read.options)
+    return any(key.startswith(INCREMENTAL_PREFIX) for key in read.options)
 
 
 def _has_fallback(case: Case) -> bool:

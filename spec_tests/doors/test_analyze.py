@@ -117,7 +117,7 @@ def test_rows_are_looked_at_in_batches(tmp_path, monkeypatch):
     table.analyze()
     whole = found(table)
     monkeypatch.setattr(analyze, "_BATCH_ROWS", 2)
-    monkeypatch.setattr(analyze, "_PARTS", 3)
+    monkeypatch.setattr(analyze, "_MAX_PARTIAL_FRAMES", 3)
     table.analyze()
     assert found(table).columns == whole.columns
     assert whole.columns["k"].distinct_count == whole.merged_record_count == 19

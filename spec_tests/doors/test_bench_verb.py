@@ -8,7 +8,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.cli import main
-from lakekit.testing.bench import NAMES, bench, create_tables
+from lakekit.testing.bench import LINE_COLUMNS, bench, create_tables
 from lakekit.testing.fixtures import fixtures
 
 
@@ -23,7 +23,7 @@ def test_tables_that_are_made_have_every_line(capsys):
     assert (code, err) == (0, "")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [(one["table"], one["line"]) for one in lines] == [(table, line) for table in ("append", "keyed") for line in ("plan", "scan", "columns", "filter")]
-    assert tuple(lines[0]) == NAMES
+    assert tuple(lines[0]) == LINE_COLUMNS
     assert [one["rows"] for one in lines] == [400, 400, 400, 4, 440, 400, 400, 4]
     assert all((one["ratio"] is None) == (one["line"] == "plan") for one in lines)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.hive_client import connect, parse_metastore_uris
+from lakekit.catalog.hive_client import open_client, parse_metastore_uris
 from lakekit.catalog.metastores.hive import hive_type
 from lakekit.runtime import Runtime
 from lakekit.types import parse
@@ -224,17 +224,17 @@ def test_what_is_told_of_a_metastore_that_is_none(tmp_path, hive):
         lk.connect(tmp_path, metastore="hive", uri="thrift://127.0.0.1:1").databases()
     first_is_down = lk.connect(tmp_path, metastore="hive", uri=f"thrift://127.0.0.1:1,{hive[0]}")
     assert first_is_down.databases() == ["default"]
-    with connect(hive[0]) as client:
+    with open_client(hive[0]) as client:
         from lakekit.catalog import hive_client
 
-        calls = dict(hive_client.CALLS)
+        calls = dict(hive_client.METASTORE_CALLS)
         try:
-            hive_client.CALLS["get_nothing"] = ((), "string", {})
+            hive_client.METASTORE_CALLS["get_nothing"] = ((), "string", {})
             with pytest.raises(lk.StorageFailed, match="cannot get_nothing: Invalid method name"):
                 client.call_method("get_nothing")
         finally:
-            hive_client.CALLS.clear()
-            hive_client.CALLS.update(calls)
+            hive_client.METASTORE_CALLS.clear()
+            hive_client.METASTORE_CALLS.update(calls)
     for options, feature in (({"lock.type": "jdbc"}, "option.lock.type"), ({"location-in-properties": True}, "catalog.hive")):
         with pytest.raises(lk.Unsupported) as refused:
             lk.connect(tmp_path, metastore="hive", uri=hive[0], options=options).databases()

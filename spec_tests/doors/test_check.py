@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
-from lakekit.cli.main import FINE, PROBLEM, main
+from lakekit.cli.main import EXIT_OK, EXIT_PROBLEM, main
 from lakekit.maintenance.check.findings import Finding, Report
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import entry_files, index_manifest, manifests, snapshot
@@ -468,7 +468,7 @@ def test_html_of_hostile_names(name):
 
 
 def test_the_shell(capsys, tmp_path):
-    assert main(["check", str(TABLES / LEVELS), "--format", "table"]) == FINE
+    assert main(["check", str(TABLES / LEVELS), "--format", "table"]) == EXIT_OK
     assert "fine at snapshot" in capsys.readouterr().out
     copy = Copy(LEVELS)
     lost = missing(copy).removeprefix("memory/")
@@ -476,7 +476,7 @@ def test_the_shell(capsys, tmp_path):
         path = tmp_path / name.removeprefix("memory/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    assert main(["check", str(tmp_path), "--deep", "--format", "json"]) == PROBLEM
+    assert main(["check", str(tmp_path), "--deep", "--format", "json"]) == EXIT_PROBLEM
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["kind"], one["what"], one["path"]) for one in told] == [("problem", "data file is missing", f"{tmp_path}/{lost}")]
 

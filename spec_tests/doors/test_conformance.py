@@ -20,13 +20,13 @@ from lakekit.codec import hashing
 from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import InvalidOption
 from lakekit.testing import conformance, scripts
-from lakekit.testing.adapters import KIND, ImplementationFailure, encode_answer
+from lakekit.testing.adapters import KIND_COLUMN, ImplementationFailure, encode_answer
 from lakekit.testing.conformance import damages
 from lakekit.testing.expectations import load_golden_table
 from lakekit.testing.scripts import EVERY_TYPE
 from lakekit.types import parse
 
-SYSTEM = ("_SEQUENCE_NUMBER", KIND, "_level", "_file")
+SYSTEM = ("_SEQUENCE_NUMBER", KIND_COLUMN, "_level", "_file")
 
 
 def failed(found):
@@ -93,9 +93,9 @@ def test_values_are_told_in_one_encoding_by_arrow_and_by_dicts():
 
 
 def test_kinds_are_told_beside_the_columns():
-    table = pa.table({KIND: ["-D", "+I"], "k": [1, 2]})
+    table = pa.table({KIND_COLUMN: ["-D", "+I"], "k": [1, 2]})
     assert encode_answer(table, ["k"], [parse("INT")]) == ([("-D", (1,)), ("+I", (2,))], True)
-    assert encode_answer([{KIND: "-D", "k": 1}], ["k"], [parse("INT")]) == ([("-D", (1,))], True)
+    assert encode_answer([{KIND_COLUMN: "-D", "k": 1}], ["k"], [parse("INT")]) == ([("-D", (1,))], True)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_kinds_are_told_beside_the_columns():
         (pa.table({"x": [1]}), "rows without k: they have x"),
         (pa.table({"k": ["1"]}), "column 'k' holds string"),
         ([{"x": 1}], "rows without k: they have x"),
-        ([{KIND: "insert", "k": 1}], "none of +I"),
+        ([{KIND_COLUMN: "insert", "k": 1}], "none of +I"),
         ([[1]], "anything Arrow, a Polars frame, or dicts"),
         (7, "int is no rows"),
     ],
@@ -134,7 +134,7 @@ def misorders(path, options):
     if not table.primary_keys:
         return table.scan()
     newest = versions(table).unique(table.primary_keys, keep="last")
-    return newest.filter(~pl.col(KIND).is_in(["-U", "-D"])).drop(SYSTEM, strict=False)
+    return newest.filter(~pl.col(KIND_COLUMN).is_in(["-U", "-D"])).drop(SYSTEM, strict=False)
 
 
 def drops_nulls(path, options):
@@ -409,7 +409,7 @@ def test_what_is_found_is_shown():
     assert repr(found).startswith("drops_nulls: ")
     assert "failed      scripts/append · nulls alone" in repr(found)
     assert found._repr_html_().count("<table>") == 2
-    assert found.frame().columns == list(conformance.NAMES)
+    assert found.frame().columns == list(conformance.RESULT_COLUMNS)
     with pytest.raises(InvalidOption, match="neither a function nor its name"):
         conformance.run(reader=7)
 

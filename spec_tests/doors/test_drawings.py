@@ -17,12 +17,12 @@ from PIL import Image, ImageFont
 from lakekit.draw import shapes
 from lakekit.draw.png import to_png
 from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, to_svg
-from lakekit.notebook.panels import VIEW, Canvas, CanvasBox, PictureWidget
+from lakekit.notebook.panels import WIDGET_VIEW_MIME, Canvas, CanvasBox, PictureWidget
 
 texts = st.text(max_size=12)
 places = st.floats(-50, 900)
 lengths = st.floats(0, 900)
-colors = st.sampled_from([*shapes.LEVEL_COLORS, *shapes.INK])
+colors = st.sampled_from([*shapes.LEVEL_COLORS, *shapes.COLOR_OF_NAME])
 rects = st.builds(
     Rect,
     x=places,
@@ -59,7 +59,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#111111"])
 def test_boxes_are_seen_on_light_and_on_dark_ground(ground):
-    marks = {name: said for name, said in shapes.INK.items() if name not in ("text", "muted")}
+    marks = {name: said for name, said in shapes.COLOR_OF_NAME.items() if name not in ("text", "muted")}
     assert {said for said in (*shapes.LEVEL_COLORS, *marks.values()) if contrast(said, ground) < 3} == set()
 
 
@@ -225,8 +225,8 @@ class Images(HTMLParser):
 def test_a_widget_leaves_its_view_its_picture_and_a_table():
     shown = Shown()
     bundle = shown._repr_mimebundle_(include=None, exclude=None)
-    assert bundle[VIEW]["model_id"] == shown.model_id
-    assert set(bundle) == {VIEW, "image/png", "text/html", "text/plain"}
+    assert bundle[WIDGET_VIEW_MIME]["model_id"] == shown.model_id
+    assert set(bundle) == {WIDGET_VIEW_MIME, "image/png", "text/html", "text/plain"}
     assert base64.b64decode(bundle["image/png"]) == shown.picture()
     assert bundle["text/plain"] == "█"
 

@@ -10,12 +10,12 @@ import pytest
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.cli.main import FINE, PROBLEM, USAGE, main
+from lakekit.cli.main import EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, main
 from lakekit.codec.cursor import FieldSpan
 from lakekit.draw import hexdump as draw
 from lakekit.errors import LimitExceeded, StorageFailed, Unsupported
-from lakekit.notebook.hexdump import PAGE, Bytes
-from lakekit.notebook.panels import VIEW
+from lakekit.notebook.hexdump import PAGE_BYTES, Bytes
+from lakekit.notebook.panels import WIDGET_VIEW_MIME
 
 HOSTILE = "<img src=x onerror='harm()'>\"\x1b[31m\n"
 
@@ -107,7 +107,7 @@ def test_looking_at_bytes_loads_no_guest(fixtures_path):
 
 def test_it_shows_itself_as_a_widget_with_a_picture(manifest):
     bundle = manifest._repr_mimebundle_()
-    assert set(bundle) == {VIEW, "image/png", "text/html", "text/plain"}
+    assert set(bundle) == {WIDGET_VIEW_MIME, "image/png", "text/html", "text/plain"}
     assert len(str(bundle)) < 150_000
 
 
@@ -132,7 +132,7 @@ def test_fields_and_pages_are_stepped_through(manifest):
     for _ in range(len(manifest.spans) + 2):
         widget._next_field.click()
         seen.append(widget.offset)
-        assert widget.page <= widget.offset < widget.page + PAGE
+        assert widget.page <= widget.offset < widget.page + PAGE_BYTES
     assert seen[: len(manifest.spans)] == [mark.offset for mark in manifest.spans]
     assert seen[-1] == manifest.spans[-1].offset
     widget._previous_field.click()
@@ -141,18 +141,18 @@ def test_fields_and_pages_are_stepped_through(manifest):
     while not widget._next_page.disabled:
         before = widget.page
         widget._next_page.click()
-        assert widget.page == before + PAGE
-    assert widget.page + PAGE >= len(manifest.data)
+        assert widget.page == before + PAGE_BYTES
+    assert widget.page + PAGE_BYTES >= len(manifest.data)
     widget._previous_page.click()
     assert not widget._next_page.disabled
-    assert len(widget._cells._buttons.options) == PAGE
+    assert len(widget._cells._buttons.options) == PAGE_BYTES
 
 
 def test_a_compressed_block_opens_and_closes(manifest):
     widget = Bytes(manifest)
     [block] = manifest.opens
     assert widget._open.disabled
-    widget.page, widget.offset = block // PAGE * PAGE, block
+    widget.page, widget.offset = block // PAGE_BYTES * PAGE_BYTES, block
     assert not widget._open.disabled
     widget._open.click()
     assert widget.view == manifest.open(block)
@@ -207,7 +207,7 @@ def run(capsys, *arguments):
 def test_a_pipe_gets_a_row_a_field(capsys, manifest):
     code, out, err = run(capsys, "hex", manifest.path)
     lines = out.splitlines()
-    assert (code, err) == (FINE, "")
+    assert (code, err) == (EXIT_OK, "")
     assert lines[0].split("\t") == ["offset", "length", "field", "value", "section"]
     assert len(lines) == 1 + len(manifest.spans)
     code, out, _ = run(capsys, "hex", manifest.path, "--offset", "4", "--limit", "2", "--format", "json")
@@ -217,7 +217,7 @@ def test_a_pipe_gets_a_row_a_field(capsys, manifest):
 def test_a_person_gets_lines(capsys, manifest):
     code, out, _ = run(capsys, "hex", manifest.path, "--format", "table", "--offset", "0x20", "--limit", "3")
     lines = out.splitlines()
-    assert code == FINE
+    assert code == EXIT_OK
     assert [line[:8] for line in lines[1:4]] == ["00000020", "00000030", "00000760"]
     assert all(len(line) <= 100 for line in lines)
     code, out, _ = run(capsys, "hex", manifest.path, "--open", manifest.opens[0], "--format", "table")
@@ -226,7 +226,7 @@ def test_a_person_gets_lines(capsys, manifest):
 
 def test_a_damaged_file_is_shown_and_told(capsys, fixtures_path):
     code, out, err = run(capsys, "hex", fixtures_path / "broken/deletion_vectors/crc_32.bin")
-    assert code == PROBLEM
+    assert code == EXIT_PROBLEM
     assert out.splitlines()[1].split("\t")[2] == "version"
     assert "\terror\t" in out
     assert err.startswith("lakekit: ")
@@ -235,8 +235,8 @@ def test_a_damaged_file_is_shown_and_told(capsys, fixtures_path):
 def test_what_the_bytes_do_not_tell_is_asked_for(capsys, fixtures_path):
     row = fixtures_path / "broken/binary_row/text_not_utf8.bin"
     code, _, err = run(capsys, "hex", row)
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert "format=" in err
     code, out, _ = run(capsys, "hex", fixtures_path / "formats/hash_index/extremes.bin", "--as", "hash_index")
-    assert (code, len(out.splitlines())) == (FINE, 6)
-    assert run(capsys, "hex", "no/such/file")[0] == PROBLEM
+    assert (code, len(out.splitlines())) == (EXIT_OK, 6)
+    assert run(capsys, "hex", "no/such/file")[0] == EXIT_PROBLEM

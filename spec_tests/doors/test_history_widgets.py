@@ -18,7 +18,7 @@ from lakekit.draw.manifests import MORE_PREFIX
 from lakekit.inspection import timeline as history
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.panels import VIEW, Timeline
+from lakekit.notebook.panels import WIDGET_VIEW_MIME, Timeline
 from lakekit.read.explain import explain_scan
 from lakekit.read.table_scan import scan
 from spec_tests.doors.views import CASES, TABLES, collected, table
@@ -96,7 +96,7 @@ def test_both_show_what_the_frames_say(case):
     assert [one.name for one in tree.tree.indexes] == opened.indexes()["file_name"].to_list()
     for widget in (line, tree):
         bundle = widget._repr_mimebundle_()
-        assert set(bundle) == {VIEW, "image/png", "text/html", "text/plain"}
+        assert set(bundle) == {WIDGET_VIEW_MIME, "image/png", "text/html", "text/plain"}
         for page in html_of(widget):
             Page(page)
     if there:

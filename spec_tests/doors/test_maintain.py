@@ -8,7 +8,7 @@ import time
 import pytest
 
 import lakekit as lk
-from lakekit.cli.main import FINE, NO_TABLE, PROBLEM, main
+from lakekit.cli.main import EXIT_NO_TABLE, EXIT_OK, EXIT_PROBLEM, main
 from lakekit.errors import DatabaseNotFound, TableNotFound
 
 
@@ -95,21 +95,21 @@ def test_a_failure_is_in_its_row_and_the_others_go_on(cat, run):
     assert (cat_row["task"], cat_row["done"], others) == ("refresh", "failed", [])
     assert "no table 't' in database d" in cat_row["error"]
     code, rows, err = run()
-    assert (code, err) == (PROBLEM, "")
+    assert (code, err) == (EXIT_PROBLEM, "")
     assert rows == [cat_row]
 
 
 def test_the_verb(cat, run):
     cat["d.t"].append([{"k": 5}])
     code, rows, err = run("d.t", "--dry-run")
-    assert (code, err) == (FINE, "")
+    assert (code, err) == (EXIT_OK, "")
     (row,) = rows
     assert row.pop("details").startswith("3 snapshots, ")
     assert row == {"database": "d", "table": "t", "task": "expire snapshots", "done": "due", "error": None}
-    assert run("d")[0] == FINE
-    assert run("d.t") == (FINE, [], "")
-    assert run("d.none")[0] == NO_TABLE
-    assert run("none")[0] == PROBLEM
+    assert run("d")[0] == EXIT_OK
+    assert run("d.t") == (EXIT_OK, [], "")
+    assert run("d.none")[0] == EXIT_NO_TABLE
+    assert run("none")[0] == EXIT_PROBLEM
 
 
 def test_names(cat):

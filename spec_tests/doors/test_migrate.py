@@ -15,7 +15,7 @@ from pyarrow import orc
 
 import lakekit as lk
 from lakekit.catalog.metastores.jdbc import JdbcMetastore
-from lakekit.cli.main import FINE, PROBLEM, main
+from lakekit.cli.main import EXIT_OK, EXIT_PROBLEM, main
 from lakekit.errors import StorageFailed
 from lakekit.maintenance import atomic_create, migrate as migration
 from lakekit.storage.local import LocalStorage
@@ -436,10 +436,10 @@ def test_by_a_call_in_sql(cat, inside):
 
 def test_from_the_shell(cat, inside, capsys):
     folder = inside(**{"p=01/a": ONE, "p=2/a": ONE})
-    assert main(["migrate", cat.warehouse, str(folder), "db.t", "--partition-types", "p=INT", "--format", "table"]) == FINE
+    assert main(["migrate", cat.warehouse, str(folder), "db.t", "--partition-types", "p=INT", "--format", "table"]) == EXIT_OK
     assert capsys.readouterr().out == f"db.t · 2 files, 2 rows copied from {folder}, at {cat.warehouse}/db.db/t\n"
     assert rows(cat["db.t"]) == [(1, 1), (1, 2)]
-    assert main(["migrate", cat.warehouse, str(folder), "db.u", "--move", "--format", "json"]) == FINE
+    assert main(["migrate", cat.warehouse, str(folder), "db.u", "--move", "--format", "json"]) == EXIT_OK
     assert not folder.exists()
-    assert main(["migrate", cat.warehouse, str(folder), "db.t"]) == PROBLEM
-    assert main(["migrate", cat.warehouse, str(folder), "db.v"]) == PROBLEM
+    assert main(["migrate", cat.warehouse, str(folder), "db.t"]) == EXIT_PROBLEM
+    assert main(["migrate", cat.warehouse, str(folder), "db.v"]) == EXIT_PROBLEM

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 import lakekit as lk
-from lakekit.cli.main import FINE, PROBLEM, USAGE, main
+from lakekit.cli.main import EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, main
 from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, render_page
 from lakekit.draw.shapes import Drawing
 from lakekit.inspection.html_page import MAX_BUCKETS, MAX_SNAPSHOTS, build_page
@@ -146,17 +146,17 @@ def test_a_page_of_nothing_but_names():
 @pytest.mark.long
 def test_the_shell_writes_a_page(story, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["browse", story.location, "-o", "page.html", "--snapshots", "2"]) == FINE
+    assert main(["browse", story.location, "-o", "page.html", "--snapshots", "2"]) == EXIT_OK
     said = capsys.readouterr()
     assert re.fullmatch(r"page\.html: [0-9.]+ KiB, one file, opens in any browser\n", said.out)
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == build_page(story, snapshots=2)
-    assert main(["browse", story.location]) == FINE
+    assert main(["browse", story.location]) == EXIT_OK
     assert (tmp_path / "story.html").exists()
-    assert main(["browse", story.location, "-o", str(tmp_path / "nowhere" / "page.html")]) == PROBLEM
+    assert main(["browse", story.location, "-o", str(tmp_path / "nowhere" / "page.html")]) == EXIT_PROBLEM
     assert "could not be written" in capsys.readouterr().err
     with pytest.raises(SystemExit) as raised:
         main(["browse", story.location, "--snapshots", "0"])
-    assert raised.value.code == USAGE
+    assert raised.value.code == EXIT_USAGE
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ import pytest
 
 from lakekit.cli.inspection import demo_query
 from lakekit.cli.main import main
-from lakekit.cli.output import FINE, NO_TABLE, NOUNS, PROBLEM, TIME_TRAVEL_NOUNS, USAGE, Output
+from lakekit.cli.output import EXIT_NO_TABLE, EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, INSPECT_NOUNS, TIME_TRAVEL_NOUNS, Output
 from lakekit.table.open_create import open as open_table
 
 
@@ -33,11 +33,11 @@ def run(capsys, *arguments):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("noun", NOUNS)
+@pytest.mark.parametrize("noun", INSPECT_NOUNS)
 def test_every_noun_in_every_format(capsys, flights, noun):
     for shape in ("table", "tsv", "json", "csv"):
         code, out, err = run(capsys, "inspect", flights, noun, "--format", shape)
-        assert (code, err) == (FINE, "")
+        assert (code, err) == (EXIT_OK, "")
         if shape == "json":
             assert all(isinstance(json.loads(line), dict) for line in out.splitlines())
         if shape == "tsv":
@@ -49,7 +49,7 @@ def test_every_noun_in_every_format(capsys, flights, noun):
 @pytest.mark.parametrize("noun", [noun for noun in TIME_TRAVEL_NOUNS if noun != "levels"])
 def test_nouns_are_the_metadata_frames(capsys, flights, noun):
     code, out, _ = run(capsys, "inspect", flights, noun, "--at", "3", "--format", "json")
-    assert code == FINE
+    assert code == EXIT_OK
     frame = getattr(open_table(flights), noun)(at=3)
     assert [list(json.loads(line)) for line in out.splitlines()] == [frame.columns] * frame.height
 
@@ -57,7 +57,7 @@ def test_nouns_are_the_metadata_frames(capsys, flights, noun):
 def test_a_pipe_gets_tsv_and_all_rows(capsys, flights):
     code, out, _ = run(capsys, "inspect", flights, "snapshots")
     lines = out.splitlines()
-    assert code == FINE
+    assert code == EXIT_OK
     assert lines[0].split("\t")[:2] == ["snapshot_id", "kind"]
     assert [line.split("\t")[0] for line in lines[1:]] == [str(number) for number in range(1, 11)]
 
@@ -93,10 +93,10 @@ def test_files_of_an_append_table_are_drawn_by_their_rows(capsys, tables_path):
 
 def test_a_plan_is_the_funnel(capsys, flights):
     code, out, _ = run(capsys, "plan", flights, "--where", "carrier = '9E' AND flight = 3314", "--format", "table")
-    assert code == FINE
+    assert code == EXIT_OK
     assert "snapshot 10" in out
     code, out, _ = run(capsys, "plan", flights, "--format", "json")
-    assert code == FINE
+    assert code == EXIT_OK
     assert all(set(json.loads(line)) == {"what", "before", "after", "why"} for line in out.splitlines())
     of_all = open_table(flights).explain()
     wanted = {"files": of_all.files_read, "rows": of_all.rows_read, "bytes": of_all.bytes_read}
@@ -121,20 +121,20 @@ def test_json_has_no_number_that_is_none(capsys):
 
 def test_features_are_listed(capsys):
     code, out, _ = run(capsys, "features", "bloom", "--format", "json")
-    assert code == FINE
+    assert code == EXIT_OK
     assert "file-index.bloom-filter" in [json.loads(line)["feature"] for line in out.splitlines()]
-    assert run(capsys, "versions")[0] == FINE
+    assert run(capsys, "versions")[0] == EXIT_OK
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("inspect", "{}/nothing"), NO_TABLE, "no Paimon table at"),
-        (("inspect", "{}", "files", "--at", "99"), PROBLEM, "snapshot 99"),
-        (("inspect", "{}", "files", "--at", "no-such-tag"), PROBLEM, "no-such-tag"),
-        (("inspect", "{}", "tags", "--at", "3"), USAGE, "--at goes with manifests"),
-        (("plan", "{}", "--where", "carrier =="), USAGE, "line 1, column 9: an operand of = is missing"),
-        (("plan", "{}", "--where", "no_such_column = 1"), PROBLEM, "no_such_column"),
+        (("inspect", "{}/nothing"), EXIT_NO_TABLE, "no Paimon table at"),
+        (("inspect", "{}", "files", "--at", "99"), EXIT_PROBLEM, "snapshot 99"),
+        (("inspect", "{}", "files", "--at", "no-such-tag"), EXIT_PROBLEM, "no-such-tag"),
+        (("inspect", "{}", "tags", "--at", "3"), EXIT_USAGE, "--at goes with manifests"),
+        (("plan", "{}", "--where", "carrier =="), EXIT_USAGE, "line 1, column 9: an operand of = is missing"),
+        (("plan", "{}", "--where", "no_such_column = 1"), EXIT_PROBLEM, "no_such_column"),
     ],
 )
 def test_errors_go_to_stderr_with_their_code(capsys, flights, arguments, code, said):
@@ -149,13 +149,13 @@ def test_errors_go_to_stderr_with_their_code(capsys, flights, arguments, code, s
 def test_wrong_usage_is_2(capsys, arguments):
     with pytest.raises(SystemExit) as raised:
         main(list(arguments))
-    assert raised.value.code == USAGE
+    assert raised.value.code == EXIT_USAGE
     assert capsys.readouterr().out == ""
 
 
 def test_without_a_verb_help_is_shown(capsys):
     code, out, _ = run(capsys)
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert "demo" in out
 
 
@@ -196,7 +196,7 @@ def test_a_terminal_gets_a_table_of_its_width(flights, settings, bold):
 
 def test_the_demo_answers_what_the_reference_engine_read(capsys, fixtures_path):
     code, out, _ = run(capsys, "demo")
-    assert code == FINE
+    assert code == EXIT_OK
     reads = {read["name"]: read for read in json.loads((fixtures_path / "flights" / "flights.json").read_text(encoding="utf-8"))["reads"]}
     table = open_table(str(fixtures_path / "flights" / "table"))
     for name, at in (("latest", None), ("snapshot-3", 3)):
@@ -227,7 +227,7 @@ def test_a_panic_of_polars_is_a_line_and_an_exit_code(capsys, monkeypatch, fligh
 
     monkeypatch.setattr("lakekit.open", panic)
     code, out, err = run(capsys, "inspect", flights)
-    assert (code, out) == (PROBLEM, "")
+    assert (code, out) == (EXIT_PROBLEM, "")
     assert err.startswith("lakekit: ")
     assert err.count("\n") == 1
     assert err.strip().isprintable()

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 import lakekit as lk
-from lakekit.cli.main import FINE, NO_TABLE, PROBLEM, USAGE, main
+from lakekit.cli.main import EXIT_NO_TABLE, EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, main
 from lakekit.metadata import snapshots
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
@@ -39,28 +39,28 @@ def run(capsys, table):
 
 def test_compact(run, table):
     code, (told,), err = run("compact", "--full", "--where", "p = 1")
-    assert (code, told["kinds"], told["removed_file_count"], err) == (FINE, ["COMPACT"], 2, "")
+    assert (code, told["kinds"], told["removed_file_count"], err) == (EXIT_OK, ["COMPACT"], 2, "")
     assert set(table.files().filter(partition="p=1")["level"]) == {5}
     assert "COMPACT" in run("compact", "--full", shape="table")[1]
-    assert run("compact", "--where", "v = 'x'")[0] == USAGE
-    assert run("compact", "--order-by", "v, k")[0] == USAGE
+    assert run("compact", "--where", "v = 'x'")[0] == EXIT_USAGE
+    assert run("compact", "--order-by", "v, k")[0] == EXIT_USAGE
 
 
 def test_expire(run, table, capsys):
     code, (told,), _ = run("expire", "snapshots", "--retain-max", "2", "--retain-min", "1", "--dry-run")
-    assert (code, told["snapshot_ids"], told["dry_run"]) == (FINE, [1, 2], True)
+    assert (code, told["snapshot_ids"], told["dry_run"]) == (EXIT_OK, [1, 2], True)
     assert table.snapshots().height == 4
     assert run("expire", "snapshots", "--retain-max", "2", "--retain-min", "1")[1][0]["dry_run"] is False
     assert table.snapshots()["snapshot_id"].sort().to_list() == [3, 4]
-    assert run("expire", "tags", "--older-than", "2020-01-01")[0] == FINE
-    assert run("expire", "consumers", "--expiration", "1 d")[0] == FINE
+    assert run("expire", "tags", "--older-than", "2020-01-01")[0] == EXIT_OK
+    assert run("expire", "consumers", "--expiration", "1 d")[0] == EXIT_OK
     code, _, err = run("expire", "consumers", "--retain-max", "1")
-    assert (code, err) == (USAGE, "lakekit: --retain-max does not go with consumers, which take --expiration, --including, --excluding\n")
+    assert (code, err) == (EXIT_USAGE, "lakekit: --retain-max does not go with consumers, which take --expiration, --including, --excluding\n")
     for wrong, said in (("two", "a whole number, not 'two'"), ("0", "at least 1")):
         with pytest.raises(SystemExit):
             run("expire", "snapshots", "--retain-max", wrong)
         assert capsys.readouterr().err.endswith(f"argument --retain-max: {said}\n")
-    assert run("expire", "snapshots", "--older-than", "long ago")[0] == USAGE
+    assert run("expire", "snapshots", "--older-than", "long ago")[0] == EXIT_USAGE
 
 
 def test_expire_by_age(run, table):
@@ -74,48 +74,48 @@ def test_expire_by_age(run, table):
     assert table.expire_tags(older_than="1 h").tags == ()
     assert run("expire", "tags", "--older-than", "0 s")[1][0]["tags"] == ["v1"]
     code, _, err = run("expire", "snapshots", "--older-than", "1 moon")
-    assert (code, "or an age such as 7 d; found '1 moon'" in err) == (USAGE, True)
+    assert (code, "or an age such as 7 d; found '1 moon'" in err) == (EXIT_USAGE, True)
 
 
 def test_consumers_by_name(run, table):
     for name in ("daily", "hourly", "dash"):
         table.reset_consumer(name, next_snapshot=2)
     code, _, err = run("expire", "consumers")
-    assert (code, "including='.*' for all" in err) == (USAGE, True)
+    assert (code, "including='.*' for all" in err) == (EXIT_USAGE, True)
     code, (told,), _ = run("expire", "consumers", "--including", ".*", "--excluding", "da.*", "--dry-run")
-    assert (code, told["consumers"]) == (FINE, ["hourly"])
+    assert (code, told["consumers"]) == (EXIT_OK, ["hourly"])
     assert run("expire", "consumers", "--including", "d.*", "--excluding", "dash")[1][0]["consumers"] == ["daily"]
     assert sorted(table.consumers()["consumer"]) == ["dash", "hourly"]
-    assert run("expire", "tags", "--including", ".*")[0] == USAGE
-    assert run("expire", "consumers", "--including", "(")[0] == USAGE
+    assert run("expire", "tags", "--including", ".*")[0] == EXIT_USAGE
+    assert run("expire", "consumers", "--including", "(")[0] == EXIT_USAGE
 
 
 def test_tags(run, table):
-    assert run("tag", "create", "v1", "--at", "2", "--retain", "30 d", shape="table") == (FINE, f"{table.name} · tag v1: created\n", "")
+    assert run("tag", "create", "v1", "--at", "2", "--retain", "30 d", shape="table") == (EXIT_OK, f"{table.name} · tag v1: created\n", "")
     assert table.tags().select("tag", "snapshot_id").rows() == [("v1", 2)]
     assert run("tag", "replace", "v1", "--dry-run")[1][0]["dry_run"] is True
     assert table.tags()["snapshot_id"].to_list() == [2]
     assert run("tag", "replace", "v1", shape="table")[1].startswith(f"{table.name} · tag v1: replaced\n{table.name} · gone: nothing")
-    assert run("tag", "rename", "v1", "v2")[0] == FINE
+    assert run("tag", "rename", "v1", "v2")[0] == EXIT_OK
     assert table.tags().select("tag", "snapshot_id").rows() == [("v2", 4)]
     assert run("tag", "delete", "v2", "--dry-run")[1][0]["dry_run"] is True
-    assert run("tag", "delete", "v2")[0] == FINE
+    assert run("tag", "delete", "v2")[0] == EXIT_OK
     assert table.tags().is_empty()
-    assert run("tag", "delete", "v2")[0] == PROBLEM
+    assert run("tag", "delete", "v2")[0] == EXIT_PROBLEM
     assert "needs a new name" in run("tag", "rename", "v2")[2]
     assert "takes one name" in run("tag", "create", "v2", "v3")[2]
 
 
 def test_tags_and_branches_are_listed(run, table):
-    assert run("tag", "list") == run("branch", "list") == (FINE, [], "")
+    assert run("tag", "list") == run("branch", "list") == (EXIT_OK, [], "")
     table.create_tag("v1", at=2)
     table.create_branch("dev", tag="v1")
     assert [(one["tag"], one["snapshot_id"]) for one in run("tag", "list")[1]] == [("v1", 2)]
     assert [one["branch"] for one in run("branch", "list")[1]] == ["dev"]
     assert "dev" in run("branch", "list", shape="table")[1]
     for verb in ("tag", "branch"):
-        assert run(verb, "list", "v1")[::2] == (USAGE, "lakekit: list takes no name such as 'v1'\n")
-        assert run(verb, "create")[::2] == (USAGE, f"lakekit: create needs the name of a {verb}\n")
+        assert run(verb, "list", "v1")[::2] == (EXIT_USAGE, "lakekit: list takes no name such as 'v1'\n")
+        assert run(verb, "create")[::2] == (EXIT_USAGE, f"lakekit: create needs the name of a {verb}\n")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_flags_that_an_action_does_not_heed_are_refused(run, table, arguments, s
     table.create_tag("v1", at=2)
     table.create_branch("dev")
     code, _, err = run(*arguments)
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert said in err
     assert table.tags()["tag"].to_list() == ["v1"]
     assert table.branches()["branch"].to_list() == ["dev"]
@@ -155,8 +155,8 @@ def test_files_that_go_with_a_replaced_tag(run, table):
 
 def test_branches_and_rollback(run, table):
     table.create_tag("v1", at=2)
-    assert run("branch", "create", "dev", "--tag", "v1")[0] == FINE
-    assert run("branch", "rename", "dev", "next")[0] == FINE
+    assert run("branch", "create", "dev", "--tag", "v1")[0] == EXIT_OK
+    assert run("branch", "rename", "dev", "next")[0] == EXIT_OK
     assert table.branches()["branch"].to_list() == ["next"]
     assert run("branch", "forward", "next", "--dry-run")[1][0]["snapshot_ids"] == [3, 4]
     assert table.snapshots()["snapshot_id"].max() == 4
@@ -166,15 +166,15 @@ def test_branches_and_rollback(run, table):
     table.upsert([{"p": 0, "k": 9, "v": "late"}])
     assert run("rollback", "2", "--dry-run")[1][0]["snapshot_ids"] == [3]
     assert table.snapshots()["snapshot_id"].max() == 3
-    assert run("rollback", "v1")[0] == FINE
+    assert run("rollback", "v1")[0] == EXIT_OK
     assert table.snapshots()["snapshot_id"].max() == 2
-    assert run("branch", "delete", "next")[0] == FINE
+    assert run("branch", "delete", "next")[0] == EXIT_OK
     table.upsert([{"p": 0, "k": 8, "v": "more"}])
     table.expire_snapshots(retain_max=1, retain_min=1)
-    assert run("tag", "create", "again", "--at", "2")[0] == FINE  # only a tag keeps it
-    assert run("rollback", "2")[0] == FINE
+    assert run("tag", "create", "again", "--at", "2")[0] == EXIT_OK  # only a tag keeps it
+    assert run("rollback", "2")[0] == EXIT_OK
     assert table.snapshots()["snapshot_id"].to_list() == [2]
-    assert run("rollback", "77")[0] == PROBLEM
+    assert run("rollback", "77")[0] == EXIT_PROBLEM
 
 
 def test_orphans(run, table, tmp_path):
@@ -189,7 +189,7 @@ def test_orphans(run, table, tmp_path):
     assert run("orphans", "--older-than", "9 d", shape="table")[1] == f"{table.name} · would go: nothing\n"
     assert len(run("orphans", "--delete")[1]) == 1
     assert not lost.exists()
-    assert run("orphans", "--older-than", "some")[0] == USAGE
+    assert run("orphans", "--older-than", "some")[0] == EXIT_USAGE
 
 
 def test_states_by_time_and_watermark(run, table):
@@ -197,27 +197,27 @@ def test_states_by_time_and_watermark(run, table):
         writer.write([{"p": 0, "k": 9, "v": "far"}])
         messages = writer.prepare()
     table.commit(messages, commit_user="job", identifier=1, watermark=500)
-    assert run("tag", "create", "first", "--since", "2001-01-01")[0] == FINE
-    assert run("tag", "create", "far", "--watermark", "400")[0] == FINE
+    assert run("tag", "create", "first", "--since", "2001-01-01")[0] == EXIT_OK
+    assert run("tag", "create", "far", "--watermark", "400")[0] == EXIT_OK
     assert dict(table.tags().select("tag", "snapshot_id").rows()) == {"first": 1, "far": 5}
     for wrong in (("replace", "first", "--since", "2001-01-01"), ("create", "x", "--at", "1", "--watermark", "4"), ("create", "x", "--force"), ("create",)):
-        assert run("tag", *wrong)[0] == USAGE
+        assert run("tag", *wrong)[0] == EXIT_USAGE
     table.upsert([{"p": 0, "k": 8, "v": "more"}])
     stamped = snapshots.latest(table._context())
     table._context().storage.put(table._context().paths.snapshot(6), replace(stamped, watermark=600).to_json())
     assert run("rollback", "--watermark", "599", "--dry-run")[1][0]["snapshot_ids"] == [6]
-    assert run("rollback", "--watermark", "599")[0] == FINE
+    assert run("rollback", "--watermark", "599")[0] == EXIT_OK
     assert table.snapshots()["snapshot_id"].max() == 5
-    assert run("rollback")[0] == USAGE
-    assert run("rollback", "2", "--watermark", "599")[0] == USAGE
+    assert run("rollback")[0] == EXIT_USAGE
+    assert run("rollback", "2", "--watermark", "599")[0] == EXIT_USAGE
 
 
 def test_automatic_tags(run, table):
-    assert run("tag", "automatic") == (FINE, [], "")
+    assert run("tag", "automatic") == (EXIT_OK, [], "")
     table.alter(lk.set_option("tag.automatic-creation", "process-time"))
     assert len(run("tag", "automatic")[1]) == 1
     assert run("tag", "automatic", "--force")[1] == []
-    assert run("tag", "automatic", "name")[0] == USAGE
+    assert run("tag", "automatic", "name")[0] == EXIT_USAGE
     assert table.tags().height == 1
 
 
@@ -237,36 +237,36 @@ def house(capsys, table, tmp_path):
 
 
 def test_clone(house, tmp_path):
-    assert house("clone", "shop.t", "shop.u", "--at", "2", shape="table") == (FINE, f"shop.u · a copy of shop.t, at {tmp_path}/house/shop.db/u\n", "")
+    assert house("clone", "shop.t", "shop.u", "--at", "2", shape="table") == (EXIT_OK, f"shop.u · a copy of shop.t, at {tmp_path}/house/shop.db/u\n", "")
     there = lk.connect(tmp_path / "house")
     assert there["shop.u"].scan().collect().height == there["shop.t"].scan(at=2).collect().height == 10
-    assert house("clone", "shop.t", "shop.u")[0] == PROBLEM
-    assert house("clone", "shop.none", "shop.w")[0] == NO_TABLE
+    assert house("clone", "shop.t", "shop.u")[0] == EXIT_PROBLEM
+    assert house("clone", "shop.none", "shop.w")[0] == EXIT_NO_TABLE
 
 
 @pytest.mark.long
 def test_compact_database(house, tmp_path):
     code, told, _ = house("compact-database", "--tables", r"shop\..*", "--full")
-    assert (code, told) == (FINE, [{"database": "shop", "table": "t", "done": "compacted", "snapshot_id": 5, "error": None}])
-    assert house("compact-database", "--excluding", "shop.t")[0] == USAGE
+    assert (code, told) == (EXIT_OK, [{"database": "shop", "table": "t", "done": "compacted", "snapshot_id": 5, "error": None}])
+    assert house("compact-database", "--excluding", "shop.t")[0] == EXIT_USAGE
     (tmp_path / "house" / "shop.db" / "t" / "schema" / "schema-0").write_text("{")
     code, told, _ = house("compact-database", "--idle", "1 d")
-    assert (code, told[0]["done"]) == (PROBLEM, "failed")
+    assert (code, told[0]["done"]) == (EXIT_PROBLEM, "failed")
 
 
 def test_repair(house, tmp_path):
     names = ("--metastore", "jdbc", "--uri", f"sqlite:///{tmp_path}/names.db")
-    assert house("repair", *names) == (FINE, [{"database": "shop", "table": "t", "done": "registered", "error": None}], "")
+    assert house("repair", *names) == (EXIT_OK, [{"database": "shop", "table": "t", "done": "registered", "error": None}], "")
     assert house("repair", "shop.t", *names)[1][0]["done"] == "there"
-    assert house("repair", "shop.none", *names)[0] == NO_TABLE
+    assert house("repair", "shop.none", *names)[0] == EXIT_NO_TABLE
     code, _, err = house("repair")
-    assert code == PROBLEM
+    assert code == EXIT_PROBLEM
     assert "nothing to register" in err
 
 
 def test_analyze_and_rewrite_index(run, table):
     assert run("analyze", "--columns", "k, v")[1][0]["kinds"] == ["ANALYZE"]
-    assert run("analyze", "--columns", "x")[0] == PROBLEM
+    assert run("analyze", "--columns", "x")[0] == EXIT_PROBLEM
     table.alter(lk.set_option("file-index.bloom-filter.columns", "v"))
     told = run("rewrite-index", "--where", "p = 0", "--dry-run")[1]
     assert [(row["made"], row["dropped"]) for row in told] == [(["bloom-filter(v)"], [])] * 2
@@ -277,7 +277,7 @@ def test_analyze_and_rewrite_index(run, table):
 @pytest.mark.parametrize("verb", [("compact",), ("expire", "snapshots"), ("tag", "create", "a"), ("orphans",), ("rollback", "1"), ("analyze",)])
 def test_where_there_is_no_table(capsys, tmp_path, verb):
     name, *rest = verb
-    assert main([name, str(tmp_path), *rest]) == NO_TABLE
+    assert main([name, str(tmp_path), *rest]) == EXIT_NO_TABLE
     assert "no Paimon table" in capsys.readouterr().err
 
 

@@ -47,7 +47,7 @@ def test_views_show_control_characters_and_send_none(table, capsys, view, name):
 
 @given(TEXTS)
 def test_json_says_every_text(text):
-    said = output._json({"a": [text]})
+    said = output._to_json({"a": [text]})
     assert said.isprintable()
     assert json.loads(said) == {"a": [text]}
 
@@ -55,7 +55,7 @@ def test_json_says_every_text(text):
 @given(st.lists(st.lists(TEXTS, min_size=2, max_size=2), min_size=1, max_size=4))
 @settings(max_examples=200)
 def test_rows_of_csv_and_tsv_stay_rows(rows):
-    made = output._csv([["a", "b"], *rows])
+    made = output._to_csv([["a", "b"], *rows])
     assert is_harmless(made)
     read = list(csv.reader(io.StringIO(made, newline=""), strict=True))
     assert len(read) == len(rows) + 1

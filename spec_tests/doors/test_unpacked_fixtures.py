@@ -45,7 +45,7 @@ def archive(tmp_path, monkeypatch):
     (source / "MANIFEST.json").write_text(json.dumps(groups))
     made = tmp_path / "fixtures.tar.xz"
     write_archive(source, made)
-    monkeypatch.setattr(unpacking, "ARCHIVE", made)
+    monkeypatch.setattr(unpacking, "ARCHIVE_PATH", made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     forget()
     return made
@@ -62,7 +62,7 @@ def held(directory):
 
 
 def test_the_hook_packs_the_folders_that_are_unpacked():
-    assert FOLDERS == unpacking.FOLDERS
+    assert FOLDERS == unpacking.FIXTURE_FOLDERS
 
 
 def test_a_checkout_reads_its_own(root):
@@ -88,7 +88,7 @@ def test_what_is_needed_is_unpacked(archive, tmp_path):
 def test_what_is_there_is_not_unpacked_again(archive, monkeypatch):
     directory = unpacking.fixtures()
     forget()
-    monkeypatch.setattr(unpacking, "_extract", None)
+    monkeypatch.setattr(unpacking, "_extract_folder", None)
     assert unpacking.fixtures() == directory
 
 
@@ -118,14 +118,14 @@ def test_what_a_process_left_that_died_while_unpacking_does_not_count(archive):
 
 
 def test_another_process_may_be_faster(archive, monkeypatch):
-    extract = unpacking._extract
+    extract = unpacking._extract_folder
 
     def overtaken(packed, target, folder):
-        monkeypatch.setattr(unpacking, "_extract", extract)
+        monkeypatch.setattr(unpacking, "_extract_folder", extract)
         extract(packed, target.parent, folder)
         extract(packed, target, folder)
 
-    monkeypatch.setattr(unpacking, "_extract", overtaken)
+    monkeypatch.setattr(unpacking, "_extract_folder", overtaken)
     directory = unpacking.fixtures("flights")
     assert sorted(path.name for path in directory.iterdir()) == ["MANIFEST.json", "flights"]
 

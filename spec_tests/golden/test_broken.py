@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.testing.fixtures import broken_cases, load_case
-from lakekit.testing.golden.checks import DECODERS, check_refusal
+from lakekit.testing.golden.checks import DECODER_OF_FORMAT, check_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ def test_broken(path: Path) -> None:
 
 
 def test_every_format_is_read() -> None:
-    assert {path.parent.name for path in broken_cases()} == set(DECODERS)
+    assert {path.parent.name for path in broken_cases()} == set(DECODER_OF_FORMAT)
 
 
 def test_there_are_enough() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import golden_formats
-from lakekit.testing.golden.checks import CHECKS, UNSUPPORTED_FORMATS, check_golden_file
+from lakekit.testing.golden.checks import CHECK_OF_FORMAT, UNSUPPORTED_FORMATS, check_golden_file
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def cases(*names: str) -> list[Any]:
 
 
 def test_every_format_is_held_or_refused() -> None:
-    assert CHECKS.keys() | UNSUPPORTED_FORMATS.keys() == set(golden_formats())
-    assert not CHECKS.keys() & UNSUPPORTED_FORMATS.keys()
+    assert CHECK_OF_FORMAT.keys() | UNSUPPORTED_FORMATS.keys() == set(golden_formats())
+    assert not CHECK_OF_FORMAT.keys() & UNSUPPORTED_FORMATS.keys()
 
 
 @pytest.mark.parametrize("path", cases("binary_row", "serialized_row", "simple_stats"))

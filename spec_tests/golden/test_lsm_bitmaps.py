@@ -23,7 +23,7 @@ def bitmap(numbers):
     found = roaring.RoaringParts()
     for upper in sorted({number >> 16 for number in numbers}):
         lower = BitMap(number & 0xFFFF for number in numbers if number >> 16 == upper)
-        leaf = roaring.ArtNode(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._add_container(found, (lower, False)))
+        leaf = roaring.ArtNode(kind=roaring.LEAF_NODE, key=upper.to_bytes(6, "big"), number=roaring._add_container(found, (lower, False)))
         found.root = roaring._insert_leaf(found.root, leaf, 0)
     return roaring.encode_bitmap(found)
 
@@ -87,7 +87,7 @@ RULE = MergeSpec(engine="aggregation", key_columns=("k",), fields=(), table="sho
 
 @pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
 def test_other_types_are_refused(name):
-    if name in aggregates.SKETCHES:
+    if name in aggregates.SKETCH_FUNCTIONS:
         pytest.importorskip("datasketches", reason="the extra `sketches`")
     with pytest.raises(InvalidOption, match=r"must be 'VarBinaryType' but was 'STRING'.*shop\.visits, column v"):
         aggregates.find_aggregate(function(name, "STRING"), RULE)
@@ -95,7 +95,7 @@ def test_other_types_are_refused(name):
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(aggregates.plugins, "load", _missing)
-    monkeypatch.delitem(aggregates.AGGREGATES, "hll_sketch", raising=False)
+    monkeypatch.delitem(aggregates.AGGREGATE_FUNCTIONS, "hll_sketch", raising=False)
     with pytest.raises(Unsupported, match=r"column v of shop\.visits uses aggregate function hll_sketch: pip install 'lakekit\[sketches\]'") as refused:
         aggregates.find_aggregate(function("hll_sketch"), RULE)
     assert refused.value.feature == "aggregate.hll_sketch"
@@ -116,7 +116,7 @@ def test_sketches_have_the_bytes_of_java():
 
 @pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
 def test_bytes_that_are_neither(name):
-    if name in aggregates.SKETCHES:
+    if name in aggregates.SKETCH_FUNCTIONS:
         pytest.importorskip("datasketches", reason="the extra `sketches`")
     versions = version_rounds(np.arange(2), np.array([0]))
     for wrong in (b"", b"\x02\x01\x07", bytes(range(1, 40))):

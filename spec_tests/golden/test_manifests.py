@@ -195,7 +195,7 @@ def test_schemas_are_the_references_own_text() -> None:
     for path in (fixtures() / "flights" / "table" / "manifest").iterdir():
         kind = next(name for name in found if path.name.startswith(name + "-"))
         found[kind].add(avro_container.open_container(path.read_bytes()).metadata["avro.schema"])
-    assert found["manifest-list"] == {metadata_records.schema_text(metadata_records.LIST)}
+    assert found["manifest-list"] == {metadata_records.schema_text(metadata_records.MANIFEST_LIST_FIELDS)}
     assert found["manifest"] == {metadata_records.schema_text(metadata_records.entry_fields())}
     text = avro_container.open_container((fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()).metadata["avro.schema"]
     assert text == metadata_records.schema_text(metadata_records.index_entry_fields())
@@ -248,7 +248,7 @@ def rewritten(data: bytes, fields: metadata_records.Fields, change: Any) -> byte
 def test_fields_of_newer_writers_are_kept() -> None:
     """pypaimon 2.1 adds two fields to the manifest list, the engine after 2.0 one to `_FILE`; both survive reading and writing."""
     data = (fixtures() / "formats/manifest_list/avro_null.bin").read_bytes()
-    newer = (*metadata_records.LIST, ("_TOTAL_BUCKETS", ("null", "int")), ("_EXTRA_FILES", ("null", ("array", "string"))))
+    newer = (*metadata_records.MANIFEST_LIST_FIELDS, ("_TOTAL_BUCKETS", ("null", "int")), ("_EXTRA_FILES", ("null", ("array", "string"))))
     wide = rewritten(data, newer, lambda row: row | {"_TOTAL_BUCKETS": 4 if row["_SCHEMA_ID"] else None, "_EXTRA_FILES": ["x"]})
     found = manifests.decode_list(wide)
     assert [sorted(extra.name for extra in file.extra) for file in found] == [["_EXTRA_FILES"], ["_EXTRA_FILES", "_TOTAL_BUCKETS"], ["_EXTRA_FILES"]]
@@ -272,11 +272,11 @@ def test_global_index_of_engine_2_is_kept() -> None:
 def test_fields_of_old_writers_read_as_null() -> None:
     """An engine of 0.4 ends `_FILE` with `_EXTRA_FILES` and wraps every record in `["null", record]`."""
     data = (fixtures() / "formats/manifest/avro_null.bin").read_bytes()
-    short = (*metadata_records.entry_fields()[:-1], ("_FILE", metadata_records.FILE[:12]))
+    short = (*metadata_records.entry_fields()[:-1], ("_FILE", metadata_records.FILE_FIELDS[:12]))
     old = decoded(rewritten(data, short, lambda row: row))
     new = decoded(data)
-    for name in manifest_entries.SCHEMA.names:
-        if manifest_entries.SCHEMA.field(name).nullable and "null_counts" not in name:
+    for name in manifest_entries.ENTRY_SCHEMA.names:
+        if manifest_entries.ENTRY_SCHEMA.field(name).nullable and "null_counts" not in name:
             assert old.column(name).null_count == len(old), name
         else:
             assert old.column(name).equals(new.column(name)), name

@@ -15,7 +15,7 @@ from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden.checks import check_golden_file
-from lakekit.testing.golden.metadata import DECODERS, instant
+from lakekit.testing.golden.metadata import DECODER_OF_FORMAT, instant
 from lakekit.types import Field, parse
 from spec_tests.longer import some
 
@@ -35,7 +35,7 @@ def metadata_files(table: Path) -> list[Path]:
         path
         for folder in ("schema", "snapshot", "changelog", "tag", "consumer", "statistics")
         for path in sorted(table.rglob(f"{folder}/*-*"))
-        if path.is_file() and format_of(path) in DECODERS
+        if path.is_file() and format_of(path) in DECODER_OF_FORMAT
     ]
 
 
@@ -51,7 +51,7 @@ def test_what_an_engine_wrote_is_written_again(table: Path) -> None:
     assert files
     for path in files:
         data = path.read_bytes()
-        again = DECODERS[format_of(path)](data, str(path)).to_json()
+        again = DECODER_OF_FORMAT[format_of(path)](data, str(path)).to_json()
         if path.parent.name == "schema" and json.loads(data).get("version", 1) < 3:
             continue  # old schemas gain options when read
         assert json.loads(again) == json.loads(data), path
@@ -239,7 +239,7 @@ def test_damaged_snapshots_name_file_and_member(about: str, data: bytes, field: 
 
 @pytest.mark.parametrize("about", TOO_MUCH)
 def test_more_than_anybody_writes_is_refused(about: str) -> None:
-    for reader in DECODERS.values():
+    for reader in DECODER_OF_FORMAT.values():
         with pytest.raises(LimitExceeded) as raised:
             reader(TOO_MUCH[about], "t/tag/tag-x")
         assert raised.value.path == "t/tag/tag-x"

@@ -10,8 +10,8 @@ import pytest
 
 from lakekit.errors import InvalidOption
 from lakekit.options.definitions import IGNORED_KEYS
-from lakekit.options.option import INFINITE, read_boolean, read_duration, read_integer, read_levels, read_number, read_size
-from lakekit.options.table_options import BY_KEY, OPTIONS, TableOptions, list_options
+from lakekit.options.option import INFINITE_SIZE, read_boolean, read_duration, read_integer, read_levels, read_number, read_size
+from lakekit.options.table_options import BY_KEY, OPTION_OF_ATTRIBUTE, TableOptions, list_options
 
 DECLARED = [line.split("\t") for line in (Path(__file__).parent / "core_options_1_4_2.tsv").read_text().splitlines()]
 TYPES = {
@@ -47,7 +47,7 @@ def test_options_are_those_of_the_engine(key: str, type_name: str, default: str,
 
 
 def test_attributes_follow_from_keys() -> None:
-    for name, option in OPTIONS.items():
+    for name, option in OPTION_OF_ATTRIBUTE.items():
         unit = {"duration": "_ms", "size": "_bytes"}.get(option.type, "")
         plain = "".join("_" + c.lower() if c.isupper() else c for c in option.key).replace(".", "_").replace("-", "_")
         assert name == plain + unit
@@ -64,7 +64,16 @@ def test_every_option_has_its_line() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("16kb", 16384), ("64 MB", 64 << 20), ("1", 1), ("500 bytes", 500), ("1 g", 1 << 30), ("2 Tebibytes", 2 << 40), (" 1 k ", 1024), ("infinite", INFINITE)],
+    [
+        ("16kb", 16384),
+        ("64 MB", 64 << 20),
+        ("1", 1),
+        ("500 bytes", 500),
+        ("1 g", 1 << 30),
+        ("2 Tebibytes", 2 << 40),
+        (" 1 k ", 1024),
+        ("infinite", INFINITE_SIZE),
+    ],
 )
 def test_sizes(text: str, size: int) -> None:
     assert read_size(text) == size

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lakekit.options.features import FEATURES, find
+from lakekit.options.features import FEATURES, find_feature
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _shown(case: dict[str, Any], table: Path) -> set[str]:
     words |= {f"system.{read['system']}" for read in case["reads"] if read.get("system")}
     if case["primary_keys"]:
         words |= {"table.key", "aggregate.primary-key"} if "merge-engine.aggregation" in words else {"table.key"}
-    return {feature.name for word in words if (feature := find(word))}
+    return {feature.name for word in words if (feature := find_feature(word))}
 
 
 def _meant(said: str) -> set[str]:

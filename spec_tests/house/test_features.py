@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import TableNotFound, Unsupported
-from lakekit.options.features import FEATURES, SUPPORT_STATES, Feature, find, find_read_refusal, refuse
+from lakekit.options.features import FEATURES, SUPPORT_STATES, Feature, find_feature, find_read_refusal, make_refusal
 from spec_tests.house import written
 from spec_tests.house.evidence import NAMED, claimed, golden
 from spec_tests.house.source import PACKAGE, modules, name, tree
@@ -45,8 +45,9 @@ def test_code_refuses_by_names_of_the_list():
             if not isinstance(node, ast.Call):
                 continue
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            said = [word.value for word in node.keywords if word.arg == "feature"] if called != "refuse" else node.args[:1]
-            unknown += [f"{name(path)}:{node.lineno} {word.value}" for word in said if isinstance(word, ast.Constant) and word.value and not find(word.value)]
+            said = [word.value for word in node.keywords if word.arg == "feature"] if called != "make_refusal" else node.args[:1]
+            constants = [word for word in said if isinstance(word, ast.Constant) and word.value]
+            unknown += [f"{name(path)}:{node.lineno} {word.value}" for word in constants if not find_feature(word.value)]
     assert not unknown
 
 
@@ -58,14 +59,14 @@ def test_parts_that_are_files_are_claimed_and_claims_are_files(area, folder):
 
 
 def test_a_refusal_names_what_where_and_what_to_do():
-    error = refuse("data-evolution", "table shop.orders", path="schema-0")
+    error = make_refusal("data-evolution", "table shop.orders", path="schema-0")
     assert isinstance(error, Unsupported)
     assert (error.feature, error.path) == ("data-evolution", "schema-0")
     assert str(error) == (
         "table shop.orders uses data-evolution (files that hold some columns of other files' rows), which lakekit does not support. "
         "Read it with the Java engine; lk.features() lists what lakekit reads"
     )
-    assert "does not support. Wait" in str(refuse("procedure.migrate_database", "x", instead="Wait"))
+    assert "does not support. Wait" in str(make_refusal("procedure.migrate_database", "x", instead="Wait"))
 
 
 @pytest.mark.parametrize(
@@ -84,10 +85,10 @@ def test_options_that_refuse_a_table(options, feature):
 
 
 def test_aliases_and_keys_are_found():
-    assert find("type.integer") == FEATURES["type.int"]
-    assert find("scan.snapshot-id") == FEATURES["option.scan.snapshot-id"]
-    assert find("no such thing") is None
-    assert isinstance(find("tag"), Feature)
+    assert find_feature("type.integer") == FEATURES["type.int"]
+    assert find_feature("scan.snapshot-id") == FEATURES["option.scan.snapshot-id"]
+    assert find_feature("no such thing") is None
+    assert isinstance(find_feature("tag"), Feature)
 
 
 def test_what_is_claimed_is_shown():

@@ -15,7 +15,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import ColumnNotFound, Conflict, Corrupt, RetriesExhausted, SchemaMismatch, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.index_manifest import DELETION_VECTORS, HASH, DeletionRange, IndexFileMeta
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH_INDEX, DeletionRange, IndexFileMeta
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.runtime import LRUCache, Runtime
 from lakekit.storage.memory import MemoryStorage
@@ -36,7 +36,7 @@ def names(handle: TableContext) -> list[str]:
 
 
 def hashes(name: str) -> IndexFileMeta:
-    return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=4, row_count=1)
+    return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size_bytes=4, row_count=1)
 
 
 # ---- two snapshots, told once ----------------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from lakekit.commit.changes import KnownHashIndexes
 from lakekit.commit.conflict_detection import ConflictUsers
 from lakekit.errors import Conflict
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.index_manifest import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexManifestEntry
+from lakekit.model.index_manifest import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH_INDEX, DeletionRange, IndexManifestEntry
 from lakekit.model.manifest_entries import ADD, DELETE
 from spec_tests.reliability.commits import INT, file, part
 
@@ -148,14 +148,14 @@ def test_vectors_without_buckets_go_by_name():
 
 
 def test_a_hash_index_replaces_that_of_its_bucket():
-    live = [vectors("h0", index_type=HASH), vectors("h1", bucket=1, index_type=HASH), vectors("i0", "x")]
-    after = manifest_writer.combine_index_entries(live, [vectors("h2", index_type=HASH)], by_bucket=True)
+    live = [vectors("h0", index_type=HASH_INDEX), vectors("h1", bucket=1, index_type=HASH_INDEX), vectors("i0", "x")]
+    after = manifest_writer.combine_index_entries(live, [vectors("h2", index_type=HASH_INDEX)], by_bucket=True)
     assert [entry.file_name for entry in after] == ["h2", "h1", "i0"]
 
 
 @pytest.mark.parametrize(("known", "fits"), [((), False), (("h0",), False), (("h0", "h1"), True), (("h1", "h0"), True), (("h0", "h1", "h2"), False)])
 def test_buckets_rest_on_every_hash_index_of_the_partition(known: tuple[str, ...], fits: bool):
-    live = [vectors("h0", index_type=HASH), vectors("h1", bucket=1, index_type=HASH), vectors("i0", "x")]
+    live = [vectors("h0", index_type=HASH_INDEX), vectors("h1", bucket=1, index_type=HASH_INDEX), vectors("i0", "x")]
     bases = [KnownHashIndexes(partition=A, names=frozenset(known)), KnownHashIndexes(partition=part("b"), names=frozenset())]
     if fits:
         manifest_writer.check_hash_bases(live, bases)

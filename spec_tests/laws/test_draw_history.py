@@ -15,7 +15,7 @@ from PIL import Image
 from lakekit.draw import humanize, manifests, timeline
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
 from lakekit.draw.png import to_png
-from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, to_svg
+from lakekit.draw.shapes import DEFAULT_WIDTH, Marker, Rect, Stroke, to_svg
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 
 SIDE = 12
@@ -97,11 +97,11 @@ def test_every_snapshot_is_in_one_mark_and_merging_is_said(history, by_time):
 def test_marks_stand_inside_the_picture_and_apart(history, by_time):
     placed = timeline.lay_out_marks(history, by_time=by_time)
     for group in placed.groups:
-        assert SIDE / 2 <= group.x * WIDTH <= WIDTH - SIDE / 2
+        assert SIDE / 2 <= group.x * DEFAULT_WIDTH <= DEFAULT_WIDTH - SIDE / 2
         assert SIDE / 2 <= group.y <= placed.height - SIDE / 2
     by_height = {}
     for group in placed.groups:
-        by_height.setdefault(round(group.y, 3), []).append(group.x * WIDTH)
+        by_height.setdefault(round(group.y, 3), []).append(group.x * DEFAULT_WIDTH)
     for places in by_height.values():
         ordered = sorted(places)
         assert all(after - before >= SIDE for before, after in pairwise(ordered))
@@ -125,14 +125,14 @@ def test_nothing_leaves_the_drawing(history, by_time, selected):
         match shape:
             case Rect():
                 assert shape.x >= 0
-                assert shape.x + shape.width <= WIDTH + 0.01
+                assert shape.x + shape.width <= DEFAULT_WIDTH + 0.01
                 assert shape.y >= 0
                 assert shape.y + shape.height <= drawing.height
             case Marker():
-                assert shape.size / 2 <= shape.x <= WIDTH - shape.size / 2 + 0.01
+                assert shape.size / 2 <= shape.x <= DEFAULT_WIDTH - shape.size / 2 + 0.01
                 assert shape.size / 2 <= shape.y <= drawing.height - shape.size / 2
             case Stroke():
-                assert 0 <= min(shape.x, shape.to_x) <= max(shape.x, shape.to_x) <= WIDTH
+                assert 0 <= min(shape.x, shape.to_x) <= max(shape.x, shape.to_x) <= DEFAULT_WIDTH
                 assert 0 <= min(shape.y, shape.to_y) <= max(shape.y, shape.to_y) <= drawing.height
     framed = [shape for shape in drawing.shapes if isinstance(shape, Rect) and shape.is_outline]
     assert len(framed) == (history.find(selected) is not None)
@@ -321,7 +321,7 @@ def test_nothing_leaves_the_picture_of_the_tree(tree, data):
         if isinstance(shape, (Rect, Marker)):
             left, width = (shape.x, shape.width) if isinstance(shape, Rect) else (shape.x - shape.size / 2, shape.size)
             assert left >= 0
-            assert left + width <= WIDTH + 0.01
+            assert left + width <= DEFAULT_WIDTH + 0.01
     assert sum(isinstance(shape, Rect) and shape.is_outline for shape in drawing.shapes) == (selected != "")
     ET.fromstring(to_svg(drawing))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit.codec import hashing, index_files
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, ValueOutOfRange
-from lakekit.model.index_manifest import HASH, IndexManifestEntry
+from lakekit.model.index_manifest import HASH_INDEX, IndexManifestEntry
 from lakekit.write import bucket_assigners, dynamic_bucket, router
 from lakekit.write.bucket_assigners import KeyHashes
 from lakekit.write.dynamic_bucket import NO_IDENTIFIER, AssignmentRule, DynamicBuckets, PartitionHashIndex
@@ -106,7 +106,7 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
 )
 def test_the_map_is_a_dict(files, added, piece, held):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucket_assigners, "PIECE", piece)
+        patch.setattr(bucket_assigners, "RUN_HASHES", piece)
         patch.setattr(bucket_assigners, "_MIN_RECENT_HASHES", piece)
         patch.setattr(bucket_assigners, "_LARGE_HASH_COUNT", held)
         made = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in enumerate(files))
@@ -190,9 +190,9 @@ def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
     partition = next(iter(found.indexes))
     assert first.bases == dict.fromkeys(found.indexes, ())
     assert sorted((where[1], file.row_count, file.file_size_bytes, file.index_type) for where, file in first.files.items()) == [
-        (0, 1, 4, HASH),
-        (0, 2, 8, HASH),
-        (1, 1, 4, HASH),
+        (0, 1, 4, HASH_INDEX),
+        (0, 2, 8, HASH_INDEX),
+        (1, 1, 4, HASH_INDEX),
     ]
     for (where, bucket), file in first.files.items():
         path = handle.paths.index(file.file_name, partition_path=partition_path(handle, where), bucket=bucket)
@@ -240,7 +240,7 @@ def test_partitions_that_rest_are_forgotten_once_they_are_committed():
 
 def test_a_torn_index_file_is_refused():
     handle = keyed()
-    entry = IndexManifestEntry(partition=b"\0\0\0\1" + bytes(16), bucket=0, index_type=HASH, file_name="index-1", file_size_bytes=8, row_count=2)
+    entry = IndexManifestEntry(partition=b"\0\0\0\1" + bytes(16), bucket=0, index_type=HASH_INDEX, file_name="index-1", file_size_bytes=8, row_count=2)
     handle.storage.put("shop.db/t/index/index-1", bytes(4))
     with pytest.raises(Corrupt, match="is 4 bytes, the index manifest says 2 hashes"):
         dynamic_bucket.read_hash_index(handle, entry)

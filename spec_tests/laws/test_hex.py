@@ -13,7 +13,7 @@ import lakekit as lk
 from lakekit.codec import binary_row, binary_value, index_files
 from lakekit.codec.cursor import UNREAD_LABEL, Cursor, FieldSpan, SpanRecorder, innermost_spans
 from lakekit.draw import hexdump as draw
-from lakekit.inspection.hexdump_formats import FORMATS
+from lakekit.inspection.hexdump_formats import HEX_FORMATS
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
 from spec_tests.roundtrip.test_codec_binary_row import values
@@ -39,7 +39,7 @@ TYPES = (
 def samples() -> list[tuple[str, bytes]]:
     """A golden file of each format, the smallest."""
     found = []
-    for name in FORMATS:
+    for name in HEX_FORMATS:
         folder = fixtures() / "formats" / {"avro": "data_file_avro", "orc": "data_file_orc", "parquet": "data_file_parquet"}.get(name, name)
         files = sorted((path.stat().st_size, path) for path in folder.glob("*.bin"))
         found += [(name, path.read_bytes()) for _, path in files[-1:]]
@@ -57,7 +57,7 @@ def covered(shown: Hex) -> None:
     assert "<script" not in shown._repr_html_()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", HEX_FORMATS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.binary(max_size=80))
 def test_bytes_of_chance(name, data):

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit import plugins
 from lakekit.file_index import container as index_container
 from lakekit.file_index.evaluator import evaluate_indexes
-from lakekit.predicate import OPERATORS, And, Leaf, Or
+from lakekit.predicate import LEAF_OPERATORS, And, Leaf, Or
 from lakekit.types import DataType, Instant, arrow, parse
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def matches(value: Any, op: str, literals: Sequence[Any]) -> bool:
 @st.composite
 def leaves(draw: st.DrawFn, t: DataType, column: str = "c") -> tuple[Leaf, list[Any]]:
     """A leaf, and its literals as internal values."""
-    op = draw(st.sampled_from([op for op in OPERATORS if op != "starts with" or t.root in ("CHAR", "VARCHAR")]))
+    op = draw(st.sampled_from([op for op in LEAF_OPERATORS if op != "starts with" or t.root in ("CHAR", "VARCHAR")]))
     if op in ("is null", "is not null"):
         return Leaf(column, op), []
     many = op in ("in", "not in")
@@ -119,9 +119,9 @@ def test_no_row_that_matches_is_ruled_out(data: st.DataObject) -> None:
 
 
 def check_exact(name: str, t: DataType, leaf: Leaf, found: set[int], wanted: set[int], column: list[Any], literals: list[Any]) -> None:
-    answers = {"bloom-filter": set(), "bitmap": set(OPERATORS) - {"<", "<=", ">", ">=", "starts with"}}
+    answers = {"bloom-filter": set(), "bitmap": set(LEAF_OPERATORS) - {"<", "<=", ">", ">=", "starts with"}}
     lossy = t.root == "TIMESTAMP" and (t.precision or 0) > 6
-    if lossy or leaf.op not in answers.get(name, set(OPERATORS) - {"starts with"}) or any(v != v for v in literals):  # noqa: PLR0124 - NaN
+    if lossy or leaf.op not in answers.get(name, set(LEAF_OPERATORS) - {"starts with"}) or any(v != v for v in literals):  # noqa: PLR0124 - NaN
         return
     with_nulls = {i for i, value in enumerate(column) if value is None} if name == "bitmap" and leaf.op in ("!=", "not in") else set()
     assert found == wanted | with_nulls

@@ -41,7 +41,7 @@ SCHEMA = {"k": pl.Int32, "s": pl.String, "x": pl.Float64, "b": pl.Binary}
 )
 def test_cells_are_what_the_rules_say_sign_by_sign(lines, count, how):
     found = csv.split_cells(pl.Series("line", lines), count, how)
-    by_sign = [csv._by_sign(line, count, how) if line.strip(csv.BLANK) else [None] * count for line in lines]
+    by_sign = [csv._by_sign(line, count, how) if line.strip(csv.JAVA_BLANKS) else [None] * count for line in lines]
     assert [list(row) for row in zip(*(column.to_list() for column in found), strict=True)] == by_sign
 
 

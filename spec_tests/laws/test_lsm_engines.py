@@ -12,7 +12,7 @@ from lakekit.errors import LakekitError
 from lakekit.lsm import merge as lsm_merge
 from lakekit.lsm.merge import merge_section, selects_rows, winner_mask
 from lakekit.testing import oracle
-from lakekit.testing.strategies import DRAWN_ENGINES, SYSTEM, canonical_rows, merges, to_dicts
+from lakekit.testing.strategies import DRAWN_ENGINES, SYSTEM_SCHEMA, canonical_rows, merges, to_dicts
 
 FEW = settings(max_examples=settings.default.max_examples // 3)
 """Laws that are tried in many forms need fewer draws of each."""
@@ -106,7 +106,7 @@ def test_a_projection_reads_what_the_whole_says(case, data):
     assume(not isinstance(whole, LakekitError))
     wanted = data.draw(st.lists(st.sampled_from([one.name for one in case.fields]), unique=True))
     needed = lsm_merge.required_columns(case.rule, wanted)
-    frame = case.frame().select(*(name for name in case.frame().columns if name in needed or name in SYSTEM))
+    frame = case.frame().select(*(name for name in case.frame().columns if name in needed or name in SYSTEM_SCHEMA))
     part = merged(case, frame)
     assert not isinstance(part, LakekitError), part
     names = {*wanted, *case.key, "_VALUE_KIND"}

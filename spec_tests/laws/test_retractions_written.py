@@ -53,7 +53,7 @@ def test_what_no_merge_takes_is_refused_and_nothing_else(engine, data, tmp_path_
             assert KIND_TEXTS[row["_VALUE_KIND"]] in str(refused)
             assert fails(row, case), (case.options, row, str(refused))
         else:
-            is_by_age = removes and row["_VALUE_KIND"] == oracle.DELETE
+            is_by_age = removes and row["_VALUE_KIND"] == oracle.DELETE_KIND
             assert is_by_age or not fails(row, case), (case.options, row)
 
 

@@ -15,7 +15,7 @@ DEADLY = "LAKEKIT_TEST_DEADLY_FILE"
 def answer(request: bytes) -> bytes:
     if ForkingPickler.loads(request).path == os.environ[DEADLY]:
         os.kill(os.getpid(), signal.SIGSEGV)
-    return child_process._answer(request)
+    return child_process._answer_request(request)
 
 
 if __name__ == "__main__":

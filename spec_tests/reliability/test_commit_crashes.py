@@ -13,7 +13,7 @@ import pytest
 
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.model.index_manifest import HASH, IndexFileMeta
+from lakekit.model.index_manifest import HASH_INDEX, IndexFileMeta
 from lakekit.storage.memory import MemoryStorage
 from spec_tests.conftest import DEEP
 from spec_tests.reliability.commits import ROOT, check_table, commit, file, live, message, opened, schema, unreferenced
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Step = Callable[[TableContext], Commit]
 
-HASHES = IndexFileMeta(index_type=HASH, file_name="index-0", file_size_bytes=4, row_count=1)
+HASHES = IndexFileMeta(index_type=HASH_INDEX, file_name="index-0", file_size_bytes=4, row_count=1)
 STEPS: dict[str, Step] = {
     "the first append": lambda h: commit(h, [message(new=["f1"]), message("b", new=["g1"])], 1),
     "an append with a changelog": lambda h: commit(h, [message(new=["f2"], changelog=["c2"])], 2, watermark=5),

@@ -72,7 +72,7 @@ def test_a_block_size_of_an_orc_file_is_bounded(codec, size):
     for look in (
         orc_tail.parse_tail,
         lambda data: orc_tail.row_count(lambda at, count: data[at : at + count], len(data)),
-        lambda data: orc_bounds.check_file_bounds("a.orc", data),
+        lambda data: orc_bounds.check_tail_and_streams("a.orc", data),
     ):
         with contextlib.suppress(lk.LakekitError):
             look(bad)

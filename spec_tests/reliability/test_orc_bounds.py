@@ -44,7 +44,7 @@ def test_files_of_every_writer_pass(fixtures_path):
     found = 0
     for path in sorted(fixtures_path.rglob("*")):
         if path.is_file() and "broken" not in path.parts and (data := path.read_bytes())[:3] == b"ORC":
-            orc_bounds.check_file_bounds(str(path), data)
+            orc_bounds.check_tail_and_streams(str(path), data)
             found += 1
     assert found > 100
 
@@ -67,7 +67,7 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
     table = pa.table({"s": pa.array(texts, pa.string()), "l": pa.array([[1] * (length % 50) for length in lengths], pa.list_(pa.int32()))})
     sink = pa.BufferOutputStream()
     orc.write_table(table, sink, compression=codec)
-    orc_bounds.check_file_bounds("a.orc", sink.getvalue().to_pybytes())
+    orc_bounds.check_tail_and_streams("a.orc", sink.getvalue().to_pybytes())
 
 
 def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
@@ -133,10 +133,10 @@ def test_scales_that_no_decimal_has_are_corrupt_and_reading_ends(tmp_path, run, 
     t.append([{"id": number, "v": number} for number in range(40)])
     file = damaged_tables.targets(tmp_path / "t", "data")[0]
     sound = file.read_bytes()
-    orc_bounds.check_file_bounds(str(file), sound)
+    orc_bounds.check_tail_and_streams(str(file), sound)
     file.write_bytes(with_stream(sound, (5, 2), bytes.fromhex(run)))
     with pytest.raises(Corrupt, match="decimals of scales") as wrong:
-        orc_bounds.check_file_bounds(str(file), file.read_bytes())
+        orc_bounds.check_tail_and_streams(str(file), file.read_bytes())
     assert wrong.value.path == str(file)
 
 
@@ -196,7 +196,7 @@ def test_a_decimal_of_too_many_digits_is_corrupt():
     data = sink.getvalue().to_pybytes()
     at = data.index(bytes([40, 10, 48, 2])) - 2
     with pytest.raises(Corrupt, match="a decimal of 99 digits"):
-        orc_bounds.check_file_bounds("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
+        orc_bounds.check_tail_and_streams("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
 
 
 @pytest.mark.parametrize(("rows", "nested"), [(40, "ARRAY<INT>"), (40, "MAP<INT, INT>"), (40, "ARRAY<ROW<a INT>>"), (40, "ARRAY<ARRAY<INT>>")])
@@ -212,7 +212,7 @@ def test_lists_of_more_values_than_there_are_are_corrupt_and_the_process_lives(t
     for length in (1 << 20, 1 << 28, (1 << 31) // rows + 1, 1 << 40):
         file.write_bytes(with_lengths(sound, 2, length, rows))
         with pytest.raises(Corrupt, match="at most") as wrong:
-            orc_bounds.check_file_bounds(str(file), file.read_bytes())
+            orc_bounds.check_tail_and_streams(str(file), file.read_bytes())
         assert wrong.value.path == str(file)
 
 
@@ -296,8 +296,8 @@ def put_run(value: int, count: int) -> bytes:
     if 3 <= count <= 10:
         size = max(1, (value.bit_length() + 7) // 8)
         return bytes([(size - 1) << 3 | (count - 3)]) + value.to_bytes(size, "big")
-    width = next(width for width in orc_runs._WIDTHS if width >= max(1, value.bit_length()) and width % 8 == 0)
-    head = 0x40 | orc_runs._WIDTHS.index(width) << 1 | (count - 1) >> 8
+    width = next(width for width in orc_runs._BIT_WIDTHS if width >= max(1, value.bit_length()) and width % 8 == 0)
+    head = 0x40 | orc_runs._BIT_WIDTHS.index(width) << 1 | (count - 1) >> 8
     return bytes([head, (count - 1) & 255]) + value.to_bytes(width // 8, "big") * count
 
 
@@ -328,7 +328,7 @@ def test_a_bad_length_of_a_big_stripe_is_corrupt_and_the_process_lives(tmp_path,
                 assert answer.end == "error", (name, codec, answer)
                 assert answer.peak_bytes < 1 << 30, (name, codec, answer)
             with pytest.raises(Corrupt, match=r"a length of -|a length below zero|a length of \d|texts of|lists of") as wrong:
-                orc_bounds.check_file_bounds(str(file), file.read_bytes())
+                orc_bounds.check_tail_and_streams(str(file), file.read_bytes())
             assert wrong.value.path == str(file)
 
 
@@ -431,10 +431,10 @@ def test_many_equal_values_of_lists_are_no_damage(monkeypatch, name, codec):
     sink = pa.BufferOutputStream()
     orc.write_table(pa.table({"v": lists}), sink, compression=codec)
     data = sink.getvalue().to_pybytes()
-    orc_bounds.check_file_bounds("a.orc", data)
+    orc_bounds.check_tail_and_streams("a.orc", data)
     for length in (1 << 20, 1 << 31):
         with pytest.raises(Corrupt, match="at most"):
-            orc_bounds.check_file_bounds("a.orc", with_lengths(data, 1, length, len(lists)))
+            orc_bounds.check_tail_and_streams("a.orc", with_lengths(data, 1, length, len(lists)))
 
 
 @pytest.mark.parametrize("codec", ["zlib", "zstd", "snappy", "lz4"])

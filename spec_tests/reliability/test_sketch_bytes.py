@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 import lakekit as lk
 from lakekit.errors import Corrupt, ValueOutOfRange
-from lakekit.lsm.sketch_bytes import CHECKS, check_hll, check_theta
+from lakekit.lsm.sketch_bytes import CHECK_OF_FUNCTION, check_hll, check_theta
 from spec_tests.golden.test_lsm_bitmaps import bitmap
 from spec_tests.reliability.children import Child
 
@@ -60,7 +60,7 @@ def test_the_librarys_own_theta_sketches_pass(lg_k, values, ordered):
 def test_a_list_of_more_coupons_than_it_has_places_is_corrupt():
     """The library copied 1,020 bytes into a buffer of 32."""
     with pytest.raises(Corrupt, match="255 coupons in a list of 8") as wrong:
-        CHECKS["hll_sketch"](EVIL)
+        CHECK_OF_FUNCTION["hll_sketch"](EVIL)
     assert wrong.value.offset == 6
     with Child() as child:
         answer = child.ask(f"{CALLS}fold_hll", pair(hll(12, 0, 3), EVIL))

@@ -12,7 +12,7 @@ from lakekit.codec import avro_container
 from lakekit.model import entry_files, index_manifest, manifest_entries, manifests
 from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.entry_files import ManifestBytes
-from lakekit.model.index_manifest import DELETION_VECTORS, HASH, DeletionRange, GlobalIndex, IndexManifestEntry
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH_INDEX, DeletionRange, GlobalIndex, IndexManifestEntry
 from lakekit.model.manifests import ManifestFileMeta
 
 CODECS = st.sampled_from(["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
@@ -154,7 +154,7 @@ INDEXES = st.builds(
     IndexManifestEntry,
     partition=ROWS,
     bucket=INT,
-    index_type=st.sampled_from([HASH, DELETION_VECTORS, "btree"]),
+    index_type=st.sampled_from([HASH_INDEX, DELETION_VECTORS, "btree"]),
     file_name=NAMES,
     file_size_bytes=COUNT,
     row_count=COUNT,

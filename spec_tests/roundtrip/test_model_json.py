@@ -16,7 +16,7 @@ from lakekit.model import json_codec, snapshot
 from lakekit.model.snapshot import COMMIT_KINDS, ColumnStatistics, Consumer, Snapshot, Statistics, Tag
 from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.options.option import FrozenDict, freeze
-from lakekit.types import ROOTS, DataType, Field, Instant
+from lakekit.types import TYPE_ROOTS, DataType, Field, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +70,8 @@ SNAPSHOTS = st.builds(
 
 @st.composite
 def simple_types(draw: st.DrawFn) -> DataType:
-    word = draw(st.sampled_from(sorted(ROOTS)))
-    root, nullable = ROOTS[word], draw(st.booleans())
+    word = draw(st.sampled_from(sorted(TYPE_ROOTS)))
+    root, nullable = TYPE_ROOTS[word], draw(st.booleans())
     if not root.arguments:
         return DataType(root=word, nullable=nullable)
     size = draw(st.integers(root.low, min(root.high, 100)) | st.just(root.high))

@@ -5,8 +5,8 @@
 
 The schema files define a table, and its entry is a copy for other engines. A table is made in this order: its schema,
 then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
-tables whose partitions the metastore stores (`connect.partitioned-table`) are read, and refused by name when they are
-to be written.
+tables whose partitions the metastore stores (`open_client.partitioned-table`) are read, and refused by name when they
+are to be written.
 
 Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalog.newHmsTable`, `HiveCatalogLock`, `HiveTypeUtils`.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
 from lakekit.catalog import identifier, metastore as warehouse
-from lakekit.catalog.hive_client import HiveRefusal, connect, parse_metastore_uris
+from lakekit.catalog.hive_client import HiveRefusal, open_client, parse_metastore_uris
 from lakekit.catalog.identifier import Identifier
 from lakekit.catalog.metastore import build_path
 from lakekit.errors import (
@@ -59,8 +59,11 @@ if TYPE_CHECKING:
     """A table as the metastore has it."""
 
 
-INPUT, OUTPUT = "org.apache.paimon.hive.mapred.PaimonInputFormat", "org.apache.paimon.hive.mapred.PaimonOutputFormat"
-_SERDE, _HANDLER = "org.apache.paimon.hive.PaimonSerDe", "org.apache.paimon.hive.PaimonStorageHandler"
+INPUT_FORMAT, OUTPUT_FORMAT = (
+    "org.apache.paimon.hive.mapred.PaimonInputFormat",
+    "org.apache.paimon.hive.mapred.PaimonOutputFormat",
+)
+_SERDE_CLASS, _STORAGE_HANDLER = "org.apache.paimon.hive.PaimonSerDe", "org.apache.paimon.hive.PaimonStorageHandler"
 _MAX_RETENTION = 2**31 - 1
 _HIVE_TYPES = {
     name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
@@ -79,7 +82,7 @@ _SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
 def is_paimon_entry(entry: Entry) -> bool:
     """Return whether an entry is a Paimon table: its formats say so."""
     stored = entry.get("sd", {})
-    return (stored.get("inputFormat"), stored.get("outputFormat")) == (INPUT, OUTPUT)
+    return (stored.get("inputFormat"), stored.get("outputFormat")) == (INPUT_FORMAT, OUTPUT_FORMAT)
 
 
 def is_external_entry(entry: Entry) -> bool:
@@ -100,7 +103,7 @@ def new_entry(
         **options,
         **(_key_properties(schema) if is_syncing else {}),
         "table_type": "PAIMON",
-        "storage_handler": _HANDLER,
+        "storage_handler": _STORAGE_HANDLER,
     }
     if schema.comment is not None:
         parameters["comment"] = schema.comment
@@ -152,10 +155,16 @@ def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, i
 
 def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
     columns = [{"name": field.name, "type": hive_type(field.type), "comment": field.comment} for field in schema.fields]
-    serde = {**entry["sd"].get("serdeInfo", {}), "serializationLib": _SERDE, "parameters": {}}
+    serde = {**entry["sd"].get("serdeInfo", {}), "serializationLib": _SERDE_CLASS, "parameters": {}}
     return {
         **entry,
-        "sd": {**entry["sd"], "cols": columns, "inputFormat": INPUT, "outputFormat": OUTPUT, "serdeInfo": serde},
+        "sd": {
+            **entry["sd"],
+            "cols": columns,
+            "inputFormat": INPUT_FORMAT,
+            "outputFormat": OUTPUT_FORMAT,
+            "serdeInfo": serde,
+        },
     }
 
 
@@ -190,11 +199,11 @@ def hive_type(t: DataType) -> str:
 # ---- the metastore ---------------------------------------------------
 
 
-_EXCLUSIVE, _TABLE_LEVEL = 3, 2
-_ACQUIRED, _WAITING = 1, 2
-_FIELDS = {"comment": "description", "owner": "ownerName", "location": "locationUri"}
+_EXCLUSIVE_LOCK, _TABLE_LEVEL = 3, 2
+_LOCK_ACQUIRED, _LOCK_WAITING = 1, 2
+_DATABASE_FIELDS = {"comment": "description", "owner": "ownerName", "location": "locationUri"}
 """Properties of a database that have a place of their own."""
-_BATCH = 300
+_TABLES_PER_CALL = 300
 _LOCK_HOLD_MS = 240_000
 """Hive forgets a lock after five minutes without a sign of life."""
 
@@ -226,7 +235,7 @@ class HiveMetastore:
         return redact_uri(self.settings.uri or "")
 
     def _connect(self) -> AbstractContextManager[HiveClient]:
-        return connect(self.settings.uri or "")
+        return open_client(self.settings.uri or "")
 
     # ---- databases -------------------------------------------------------------------------------
 
@@ -244,9 +253,9 @@ class HiveMetastore:
         _check_case(database)
         entry: dict[str, Any] = {
             "name": database,
-            "parameters": {key: value for key, value in properties.items() if key not in _FIELDS},
+            "parameters": {key: value for key, value in properties.items() if key not in _DATABASE_FIELDS},
         }
-        entry |= {_FIELDS[key]: value for key, value in properties.items() if key in _FIELDS}
+        entry |= {_DATABASE_FIELDS[key]: value for key, value in properties.items() if key in _DATABASE_FIELDS}
         if "locationUri" not in entry and self.settings.warehouse:
             entry["locationUri"] = _java_url(self.settings.storage, build_path(self.settings.warehouse, database))
         if "locationUri" in entry:
@@ -269,23 +278,30 @@ class HiveMetastore:
             )
         parameters = {
             **entry.get("parameters", {}),
-            **{key: value for key, value in properties.items() if key not in _FIELDS},
+            **{key: value for key, value in properties.items() if key not in _DATABASE_FIELDS},
         }
-        entry |= {_FIELDS[key]: properties.get(key, "") for key in _FIELDS if key in properties or key in removed}
+        entry |= {
+            _DATABASE_FIELDS[key]: properties.get(key, "")
+            for key in _DATABASE_FIELDS
+            if key in properties or key in removed
+        }
         entry["parameters"] = {key: value for key, value in parameters.items() if key not in removed}
         with self._connect() as client:
             client.call_method("alter_database", database, entry)
             stored = client.call_method("get_database", database)
         if unchanged := sorted(
             key
-            for key, name in _FIELDS.items()
+            for key, name in _DATABASE_FIELDS.items()
             if (key in properties or key in removed) and (stored.get(name) or "") != entry[name]
         ):
             warn_user(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
 
     def properties(self, database: str) -> dict[str, str]:
         entry = self._find_database(database) or {}
-        return {**entry.get("parameters", {}), **{key: entry[name] for key, name in _FIELDS.items() if entry.get(name)}}
+        return {
+            **entry.get("parameters", {}),
+            **{key: entry[name] for key, name in _DATABASE_FIELDS.items() if entry.get(name)},
+        }
 
     def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
         """Drop a database; the metastore refuses it if it has tables that are not Paimon's."""
@@ -314,8 +330,8 @@ class HiveMetastore:
         with self._connect() as client:
             names = client.call_method("get_all_tables", database)
             parts = [
-                client.call_method("get_table_objects_by_name", database, names[at : at + _BATCH])
-                for at in range(0, len(names), _BATCH)
+                client.call_method("get_table_objects_by_name", database, names[at : at + _TABLES_PER_CALL])
+                for at in range(0, len(names), _TABLES_PER_CALL)
             ]
         return sorted(
             entry["tableName"]
@@ -491,7 +507,7 @@ class HiveMetastore:
         Raises: `RetriesExhausted` when others have it for too long.
         """
         patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
-        wanted = {"type": _EXCLUSIVE, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
+        wanted = {"type": _EXCLUSIVE_LOCK, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
         request = {
             "component": [wanted],
             "user": getpass.getuser(),
@@ -503,11 +519,11 @@ class HiveMetastore:
             response = client.call_method("lock", request)
             number = {"lockid": response["lockid"]}
             try:
-                while response["state"] == _WAITING and runtime.elapsed_ms() - started < patience:
+                while response["state"] == _LOCK_WAITING and runtime.elapsed_ms() - started < patience:
                     runtime.wait(min(sleep, longest))
                     sleep *= 2
                     response = client.call_method("check_lock", number)
-                if response["state"] != _ACQUIRED:
+                if response["state"] != _LOCK_ACQUIRED:
                     waited = (runtime.elapsed_ms() - started) / 1000
                     raise RetriesExhausted(
                         f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. "

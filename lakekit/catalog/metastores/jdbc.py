@@ -56,18 +56,20 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
 
-_KEY = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
-_CREATE = {
+_KEY_COLUMNS = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
+_CREATE_STATEMENTS = {
     "paimon_tables": (
-        f"CREATE TABLE paimon_tables({_KEY}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, "
+        f"CREATE TABLE paimon_tables({_KEY_COLUMNS}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, "
+        "database_name, "
         "table_name))"
     ),
     "paimon_database_properties": (
-        f"CREATE TABLE paimon_database_properties({_KEY}property_key VARCHAR(255),property_value VARCHAR(1000),"
+        f"CREATE TABLE paimon_database_properties({_KEY_COLUMNS}property_key VARCHAR(255),property_value VARCHAR(1000),"
         "PRIMARY KEY (catalog_key, database_name, property_key))"
     ),
     "paimon_table_properties": (
-        f"CREATE TABLE paimon_table_properties({_KEY}table_name VARCHAR(255) NOT NULL,property_key VARCHAR(255) NOT "
+        f"CREATE TABLE paimon_table_properties({_KEY_COLUMNS}table_name VARCHAR(255) NOT NULL,property_key "
+        "VARCHAR(255) NOT "
         "NULL,"
         "property_value VARCHAR(1000),PRIMARY KEY (catalog_key, database_name, table_name, property_key))"
     ),
@@ -78,9 +80,9 @@ _CREATE = {
     ),
 }
 """As the reference makes them, byte for byte."""
-_LOCKS, _VIEWS = "paimon_distributed_locks", "paimon_views"
+_LOCKS_TABLE, _VIEWS_TABLE = "paimon_distributed_locks", "paimon_views"
 _CREATE_VIEWS = (
-    f"CREATE TABLE {_VIEWS}({_KEY}view_name VARCHAR(255) NOT NULL,view_schema TEXT NOT NULL, PRIMARY KEY "
+    f"CREATE TABLE {_VIEWS_TABLE}({_KEY_COLUMNS}view_name VARCHAR(255) NOT NULL,view_schema TEXT NOT NULL, PRIMARY KEY "
     "(catalog_key, database_name, view_name))"
 )
 """Made with the first view: engines before 2.0 know no such table."""
@@ -94,7 +96,7 @@ _ADD_OPTION = (
     "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, property_key, property_value) "
     "VALUES (?, ?, ?, ?, ?)"
 )
-_EXISTS = "exists"
+_EXISTS_PROPERTY = "exists"
 _MAX_VALUE_LENGTH = 1000
 
 
@@ -182,7 +184,7 @@ class JdbcMetastore:
                 key="location",
                 value=properties["location"],
             )
-        stored = {_EXISTS: "true", **properties, "location": path}
+        stored = {_EXISTS_PROPERTY: "true", **properties, "location": path}
         _check_lengths(stored)
 
         def insert() -> None:
@@ -199,7 +201,7 @@ class JdbcMetastore:
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
         removed = list(remove)
-        for name in (_EXISTS, "location"):
+        for name in (_EXISTS_PROPERTY, "location"):
             if name in properties or name in removed:
                 raise InvalidOption(
                     f"the property {name} of database {database} says where it is and that it is: it cannot change",
@@ -229,10 +231,10 @@ class JdbcMetastore:
                 self.key,
                 database,
             )
-        return {name: value for name, value in sorted(rows) if name != _EXISTS}
+        return {name: value for name, value in sorted(rows) if name != _EXISTS_PROPERTY}
 
     def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
-        views = (_VIEWS,) if self.views(database) else ()
+        views = (_VIEWS_TABLE,) if self.views(database) else ()
 
         def delete() -> None:
             with self._open_session() as session, session.transaction():
@@ -354,7 +356,9 @@ class JdbcMetastore:
         try:
             with self._open_session() as session:
                 rows = session.query(
-                    f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database
+                    f"SELECT database_name, view_name, view_schema FROM {_VIEWS_TABLE} {_OF_DATABASE}",
+                    self.key,
+                    database,
                 )
         except MissingDatabaseTable:
             return {}
@@ -366,7 +370,8 @@ class JdbcMetastore:
         def insert() -> None:
             with self._open_session() as session:
                 session.execute(
-                    f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)",
+                    f"INSERT INTO {_VIEWS_TABLE} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, "
+                    "?, ?)",
                     self.key,
                     *name_of,
                     text,
@@ -374,7 +379,7 @@ class JdbcMetastore:
 
         name_of = (name.database, name.table)
         with self._open_session() as session:
-            create_if_missing(lambda: session.execute(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS))
+            create_if_missing(lambda: session.execute(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS_TABLE))
         try:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
@@ -390,7 +395,7 @@ class JdbcMetastore:
         def delete() -> None:
             with self._open_session() as session:
                 session.execute(
-                    f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table
+                    f"DELETE FROM {_VIEWS_TABLE} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table
                 )
 
         retry_while_busy(delete, REAL_RUNTIME.wait)
@@ -456,8 +461,8 @@ class JdbcMetastore:
 
     def _create_catalog_tables(self, session: JdbcSession) -> None:
         """Create the catalog's tables where they are missing; other processes may do so at the same time."""
-        for table, statement in _CREATE.items():
-            if (table != _LOCKS or self.is_locking) and not _has_table(session, table):
+        for table, statement in _CREATE_STATEMENTS.items():
+            if (table != _LOCKS_TABLE or self.is_locking) and not _has_table(session, table):
                 text = statement.format(lock_id_length=self.lock_id_length)
                 is_there = partial(_has_table, session, table)
                 create_if_missing(partial(session.execute, text), is_there)

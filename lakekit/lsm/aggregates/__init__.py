@@ -15,7 +15,7 @@ from lakekit.errors import InvalidOption, Unsupported
 
 # imported because each declares its functions
 from lakekit.lsm.aggregates import arithmetic, collections, roaring, select_value  # noqa: F401
-from lakekit.lsm.aggregates.function import AGGREGATES, Aggregate
+from lakekit.lsm.aggregates.function import AGGREGATE_FUNCTIONS, Aggregate
 from lakekit.lsm.row_versions import RETRACT, SET, SET_RETRACT, SKIP
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array
     from lakekit.lsm.row_versions import Versions
 
-SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
+SKETCH_FUNCTIONS = frozenset({"hll_sketch", "theta_sketch"})
 
 
 def function_names() -> tuple[str, ...]:
     """Return the names of all functions, those of extras included."""
-    return tuple(sorted({*AGGREGATES, *SKETCHES} - {"primary-key"}))
+    return tuple(sorted({*AGGREGATE_FUNCTIONS, *SKETCH_FUNCTIONS} - {"primary-key"}))
 
 
 def find_aggregate(function: FieldFunction, spec: MergeSpec) -> Aggregate:
@@ -42,7 +42,7 @@ def find_aggregate(function: FieldFunction, spec: MergeSpec) -> Aggregate:
         Unsupported: the name is unknown, or its extra is not installed.
         InvalidOption: the function does not take the column's type.
     """
-    if function.name in SKETCHES and function.name not in AGGREGATES:
+    if function.name in SKETCH_FUNCTIONS and function.name not in AGGREGATE_FUNCTIONS:
         try:
             plugins.load("lsm/aggregates", "sketches")
         except Unsupported as missing:
@@ -51,7 +51,7 @@ def find_aggregate(function: FieldFunction, spec: MergeSpec) -> Aggregate:
                 "'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
             ) from missing
-    aggregate = AGGREGATES.get(function.name)
+    aggregate = AGGREGATE_FUNCTIONS.get(function.name)
     if aggregate is None:
         raise Unsupported(
             f"{spec.table_name} uses merge-engine {spec.engine!r} with function {function.name!r} on column "

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array, Bools
     from lakekit.lsm.row_versions import Versions
 
-NUMBERS = ("DECIMAL", *INTEGERS, "FLOAT", "DOUBLE")
+NUMERIC_ROOTS = ("DECIMAL", *INTEGERS, "FLOAT", "DOUBLE")
 
 
 def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tuple[Array, Bools | None]:
@@ -41,7 +41,7 @@ def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tu
     return numbers, present
 
 
-@declare_aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMBERS), retracts=True)
+@declare_aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMERIC_ROOTS), retracts=True)
 def fold_sum(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Add all values, ignoring nulls; a retracted value is subtracted, also from nothing."""
     if function.type.root == "DECIMAL":
@@ -70,7 +70,7 @@ def fold_sum(function: FieldFunction, versions: Versions, column: pl.Series, ops
     return from_physical(column, total, seen)
 
 
-@declare_aggregate("product", refuses=require_type_roots("product", "NumericType", *NUMBERS), retracts=True)
+@declare_aggregate("product", refuses=require_type_roots("product", "NumericType", *NUMERIC_ROOTS), retracts=True)
 def fold_product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Multiply all values, ignoring nulls; a retracted value divides (integers toward zero), but not nothing."""
     if function.type.root == "DECIMAL":

@@ -97,7 +97,7 @@ class Aggregate:
     can_retract: bool
 
 
-AGGREGATES: dict[str, Aggregate] = {}
+AGGREGATE_FUNCTIONS: dict[str, Aggregate] = {}
 """Every function that was declared, by name."""
 
 
@@ -123,10 +123,10 @@ def declare_aggregate(
     """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""
 
     def declare(fold: Fold) -> Fold:
-        if name in AGGREGATES:
+        if name in AGGREGATE_FUNCTIONS:
             msg = f"aggregate function {name!r} is declared twice"
             raise ValueError(msg)
-        AGGREGATES[name] = Aggregate(name=name, fold=fold, type_problem=refuses, can_retract=retracts)
+        AGGREGATE_FUNCTIONS[name] = Aggregate(name=name, fold=fold, type_problem=refuses, can_retract=retracts)
         return fold
 
     return declare

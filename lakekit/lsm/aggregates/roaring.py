@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from lakekit.lsm.row_versions import Versions
 
 
-NODE4, NODE16, NODE48, NODE256, LEAF = range(5)
+NODE4, NODE16, NODE48, NODE256, LEAF_NODE = range(5)
 NODE_CAPACITY = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
-RUN, BITS, ARRAY = range(3)
+RUN_CONTAINER, BITMAP_CONTAINER, ARRAY_CONTAINER = range(3)
 KEY_BYTES = 6
 NOT_TRIMMED = 0xFE
 FREE_SLOT = 0xFF
@@ -88,7 +88,7 @@ def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
         mine = _find_leaf(both.root, leaf.key)
         if mine is None:
             both.root = _insert_leaf(
-                both.root, ArtNode(kind=LEAF, key=leaf.key, number=_add_container(both, container)), 0
+                both.root, ArtNode(kind=LEAF_NODE, key=leaf.key, number=_add_container(both, container)), 0
             )
             continue
         old = both.containers[mine.number]
@@ -145,8 +145,10 @@ def _decode_node(cursor: Cursor, above: bytes) -> ArtNode:
     """Decode a node, and all below it; `above` are the bytes of the key on the path to it."""
     kind, count = _read_number(cursor, 1, "kind"), _read_number(cursor, 2, "children")
     prefix = cursor.raw(_read_number(cursor, 1, "prefix length"), "prefix")
-    if kind == LEAF:
-        leaf = ArtNode(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_read_number(cursor, 8, "container number"))
+    if kind == LEAF_NODE:
+        leaf = ArtNode(
+            kind=LEAF_NODE, key=cursor.raw(KEY_BYTES, "key"), number=_read_number(cursor, 8, "container number")
+        )
         if not leaf.key.startswith(above):
             raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
         return leaf
@@ -178,12 +180,12 @@ def _reverse_words(data: bytes, word: int) -> bytes:
 
 def _decode_container(cursor: Cursor) -> tuple[BitMap, bool]:
     kind, count = _read_number(cursor, 1, "container"), _read_number(cursor, 4, "count")
-    if kind == BITS:
+    if kind == BITMAP_CONTAINER:
         bits = np.frombuffer(cursor.raw(_BITS_SIZE, "bits"), np.uint8)
         return BitMap(np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.uint32)), False
-    if kind == ARRAY:
+    if kind == ARRAY_CONTAINER:
         return BitMap(np.frombuffer(cursor.raw(2 * count, "values"), "<u2").astype(np.uint32)), False
-    if kind != RUN:
+    if kind != RUN_CONTAINER:
         raise Corrupt(f"a container of kind {kind}", offset=cursor.tell, field="container")
     pairs = (
         np.frombuffer(cursor.raw(4 * _read_number(cursor, 2, "runs"), "runs"), "<u2").astype(np.int64).reshape(-1, 2)
@@ -203,14 +205,14 @@ def _iter_leaves(node: ArtNode | None) -> list[ArtNode]:
     """Return all leaves in key order."""
     if node is None:
         return []
-    if node.kind == LEAF:
+    if node.kind == LEAF_NODE:
         return [node]
     return [leaf for name in sorted(node.children) for leaf in _iter_leaves(node.children[name])]
 
 
 def _find_leaf(node: ArtNode | None, key: bytes) -> ArtNode | None:
     depth = 0
-    while node is not None and node.kind != LEAF:
+    while node is not None and node.kind != LEAF_NODE:
         if key[depth : depth + len(node.prefix)] != node.prefix:
             return None
         depth += len(node.prefix)
@@ -223,7 +225,7 @@ def _insert_leaf(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
     """Return the tree with `leaf` inserted; `depth` bytes of its key are on the path to `node`."""
     if node is None:
         return leaf
-    if node.kind == LEAF:
+    if node.kind == LEAF_NODE:
         same = _common_prefix_length(node.key[depth:], leaf.key[depth:])
         above = ArtNode(kind=NODE4, prefix=leaf.key[depth : depth + same])
         above.children = {node.key[depth + same]: node, leaf.key[depth + same]: leaf}
@@ -284,8 +286,8 @@ def encode_bitmap(bitmap: RoaringParts) -> bytes:
 
 
 def _write_node(node: ArtNode, parts: list[bytes]) -> None:
-    if node.kind == LEAF:
-        parts.append(struct.pack("<BHB", LEAF, 0, 0) + node.key + struct.pack("<Q", node.number))
+    if node.kind == LEAF_NODE:
+        parts.append(struct.pack("<BHB", LEAF_NODE, 0, 0) + node.key + struct.pack("<Q", node.number))
         return
     names = sorted(node.children)
     parts.append(struct.pack("<BHB", node.kind, len(names), len(node.prefix)) + node.prefix)
@@ -310,12 +312,12 @@ def _pack_container(values: BitMap, was_runs: bool) -> bytes:
     if (runs_size <= min(2 * count + 2, _BITS_SIZE)) if was_runs else runs_size < plain_size:
         first, last = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, count - 1)]
         pairs = np.stack([first, last - first], axis=1).astype("<u2")
-        return struct.pack("<BIH", RUN, count, runs) + pairs.tobytes()
+        return struct.pack("<BIH", RUN_CONTAINER, count, runs) + pairs.tobytes()
     if count <= _ARRAY_MAX:
-        return struct.pack("<BI", ARRAY, count) + numbers.astype("<u2").tobytes()
+        return struct.pack("<BI", ARRAY_CONTAINER, count) + numbers.astype("<u2").tobytes()
     bits = np.zeros(65536, np.uint8)
     bits[numbers] = 1
-    return struct.pack("<BI", BITS, count) + np.packbits(bits, bitorder="little").tobytes()
+    return struct.pack("<BI", BITMAP_CONTAINER, count) + np.packbits(bits, bitorder="little").tobytes()
 
 
 # ---- bitmaps ------------------------------------------------------------
@@ -325,7 +327,7 @@ _refuses = require_type_roots("roaring bitmap", "VarBinaryType", "VARBINARY")
 
 
 @declare_aggregate("rbm32", refuses=_refuses)
-def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def unite_bitmaps_32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of 32-bit bitmaps."""
 
     def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
@@ -350,7 +352,7 @@ def _decode_bitmap32(function: FieldFunction, data: bytes) -> BitMap:
 
 
 @declare_aggregate("rbm64", refuses=_refuses)
-def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def unite_bitmaps_64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of 64-bit bitmaps."""
 
     def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:

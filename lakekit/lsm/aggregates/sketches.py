@@ -17,7 +17,7 @@ import datasketches
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import function as by_key
 from lakekit.lsm.aggregates.function import declare_aggregate, require_type_roots
-from lakekit.lsm.sketch_bytes import CHECKS
+from lakekit.lsm.sketch_bytes import CHECK_OF_FUNCTION
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PREAMBLE_LONGS = 0x3F
 """The bits of a theta sketch's first byte that count the words before its hashes."""
-FLAGS, EMPTY, SINGLE = 5, 0x04, 0x20
+FLAGS_OFFSET, EMPTY_FLAG, SINGLE_HASH_FLAG = 5, 0x04, 0x20
 """The position of the flags, and the bits of a sketch without hashes and with one hash."""
 SAMPLED_ALL = struct.pack("<f", 1.0)
 
@@ -66,7 +66,7 @@ def unite_sketches(name: str, accumulator: bytes, value: bytes) -> bytes:
 
     Raises `Corrupt` if a count or a length is wrong, and what the library raises.
     """
-    check = CHECKS[name]
+    check = CHECK_OF_FUNCTION[name]
     check(accumulator)
     check(value)
     return (_unite_hll if name == "hll_sketch" else _unite_theta)(accumulator, value)
@@ -88,8 +88,8 @@ def _unite_theta(accumulator: bytes, value: bytes) -> bytes:
     # Java writes other bytes than C++ for the same sketch
     if data[0] & PREAMBLE_LONGS >= 2:
         data[12:16] = SAMPLED_ALL
-    elif data[FLAGS] & EMPTY:
+    elif data[FLAGS_OFFSET] & EMPTY_FLAG:
         data[6:8] = b"\0\0"  # no hash of the seed
     else:
-        data[FLAGS] |= SINGLE
+        data[FLAGS_OFFSET] |= SINGLE_HASH_FLAG
     return bytes(data)

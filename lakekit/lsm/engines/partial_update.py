@@ -26,7 +26,7 @@ from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
 from lakekit.lsm.engines.aggregation import assemble_rows, check_not_null
 from lakekit.lsm.merge_spec import FieldFunction
-from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, assign_where, take_rows, to_comparable
+from lakekit.lsm.numpy_columns import NAN_CODE, Array, Bools, Ints, assign_where, take_rows, to_comparable
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split_versions
 from lakekit.model.data_file import RowKind
 
@@ -311,7 +311,7 @@ def _is_not_smaller(sequence_scan: SequenceScan, step: slice) -> Bools:
         mine, theirs = current[:height], sequence_column[step]
         alike = theirs == mine
         if is_float:
-            alike |= ((theirs == NAN) | (mine == NAN)) & (theirs != _NULL_SEQUENCE) & (mine != _NULL_SEQUENCE)
+            alike |= ((theirs == NAN_CODE) | (mine == NAN_CODE)) & (theirs != _NULL_SEQUENCE) & (mine != _NULL_SEQUENCE)
         larger |= tied & (theirs > mine) & ~alike
         tied &= alike
     return larger | tied

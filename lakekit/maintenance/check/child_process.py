@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from lakekit import runtime
 from lakekit.data_file.paths import bucket_id_at
 from lakekit.maintenance.check import rows
-from lakekit.maintenance.check.findings import RESTORE, Finding, Findings
+from lakekit.maintenance.check.findings import RESTORE_REMEDY, Finding, Findings
 from lakekit.maintenance.check.rows import FileCheckRequest
 
 if TYPE_CHECKING:
     from lakekit.maintenance.check.files import HashesByBucket
 
-_MODULE = "lakekit.maintenance.check.child_process"
+_OWN_MODULE = "lakekit.maintenance.check.child_process"
 
 
 def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
@@ -49,7 +49,7 @@ def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
     if isinstance(answer, str):
         message = f"the process that decoded it ended with {answer}"
         findings.add_problem(
-            "data file ends the process that decodes it", message, path=check_request.path, remedy=RESTORE
+            "data file ends the process that decodes it", message, path=check_request.path, remedy=RESTORE_REMEDY
         )
         return True
     answered = json.loads(answer)
@@ -70,10 +70,10 @@ def _hashes_of_bucket(check_request: FileCheckRequest) -> HashesByBucket | None:
 
 @lru_cache(maxsize=1)
 def _child_process() -> runtime.ChildProcess:
-    return runtime.ChildProcess(_MODULE)
+    return runtime.ChildProcess(_OWN_MODULE)
 
 
-def _answer(request: bytes) -> bytes:
+def _answer_request(request: bytes) -> bytes:
     findings = Findings()
     try:
         check_request = ForkingPickler.loads(request)
@@ -90,4 +90,4 @@ def _answer(request: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    runtime.answer_requests(_answer)
+    runtime.answer_requests(_answer_request)

@@ -21,9 +21,9 @@ from lakekit.data_file.paths import data_file_paths, partition_path
 from lakekit.draw.humanize import format_count
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.format import parquet_footer
-from lakekit.maintenance.check.findings import REBUILD_INDEX, RESTORE, REWRITE, ROLLBACK
+from lakekit.maintenance.check.findings import REBUILD_INDEX_REMEDY, RESTORE_REMEDY, REWRITE_REMEDY, ROLLBACK_REMEDY
 from lakekit.model.data_file import INDEX_SUFFIX, format_of_name
-from lakekit.model.index_manifest import DELETION_VECTORS, HASH
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH_INDEX
 from lakekit.parallel import parallel_map
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import dynamic_bucket
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 1 << 16
 _END_BYTES = 8
-_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
+_PARQUET_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
 def read_row_count(
@@ -77,7 +77,7 @@ def _parquet_row_count(ctx: TableContext, path: str, size_bytes: int) -> int:
         raise Unsupported(
             f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
         )
-    if tail[-4:] != _MAGIC:
+    if tail[-4:] != _PARQUET_MAGIC:
         raise Corrupt(
             f"{path} ends with {tail[-4:].hex(' ')}, where PAR1 was expected",
             path=path,
@@ -146,12 +146,12 @@ def check_files(
                 f"{file_kind} is missing",
                 f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there",
                 path=path,
-                remedy=ROLLBACK,
+                remedy=ROLLBACK_REMEDY,
             )
         elif size_bytes != expected_sizes[i]:
             message = f"{format_count(size_bytes)} bytes are there, the manifest says {format_count(expected_sizes[i])}"
             findings.add_problem(
-                f"{file_kind} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE
+                f"{file_kind} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE_REMEDY
             )
         else:
             intact.append(i)
@@ -160,7 +160,7 @@ def check_files(
             findings.paths.add(extra_path)
             if extra_path not in actual_sizes:
                 message = f"{names[i]} names {name}, which is not there"
-                remedy = REBUILD_INDEX if name.endswith(INDEX_SUFFIX) else ROLLBACK
+                remedy = REBUILD_INDEX_REMEDY if name.endswith(INDEX_SUFFIX) else ROLLBACK_REMEDY
                 findings.add_problem(
                     "extra file is missing", message, path=extra_path, field="_EXTRA_FILES", remedy=remedy
                 )
@@ -179,7 +179,7 @@ def check_files(
         if found_rows is not None and found_rows != rows[i]:
             message = f"the file holds {format_count(found_rows)} rows, the manifest says {format_count(rows[i])}"
             findings.add_problem(
-                f"{file_kind} has another row count", message, path=paths[i], field="_ROW_COUNT", remedy=RESTORE
+                f"{file_kind} has another row count", message, path=paths[i], field="_ROW_COUNT", remedy=RESTORE_REMEDY
             )
         elif found_rows is not None:
             good.append(i)
@@ -219,14 +219,16 @@ def check_index_files(
                 "index file is missing",
                 f"the index manifest lists {entry.file_name}, which is not there",
                 path=path,
-                remedy=ROLLBACK,
+                remedy=ROLLBACK_REMEDY,
             )
         elif size_bytes != entry.file_size_bytes:
             message = (
                 f"{format_count(size_bytes)} bytes are there, the index manifest says "
                 f"{format_count(entry.file_size_bytes)}"
             )
-            findings.add_problem("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
+            findings.add_problem(
+                "index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE_REMEDY
+            )
         else:
             intact.append(entry)
     files = _row_counts_by_bucket(live)
@@ -320,7 +322,7 @@ def _check_vectors(
                 message,
                 path=path,
                 field="_DELETIONS_VECTORS_RANGES",
-                remedy=REWRITE,
+                remedy=REWRITE_REMEDY,
             )
 
 
@@ -337,7 +339,7 @@ def _read_hash_indexes(
     listed: set[BucketId] = set()
     for entry in index:
         bucket_id = entry.partition, entry.bucket
-        if entry.index_type == HASH and bucket_id in listed:
+        if entry.index_type == HASH_INDEX and bucket_id in listed:
             message = f"bucket {entry.bucket} has two hash indexes: which of them counts is chance"
             findings.add_problem(
                 "bucket has two hash indexes",
@@ -346,10 +348,10 @@ def _read_hash_indexes(
                 field="_BUCKET",
                 remedy=_MISSING_INDEX_REMEDY,
             )
-        if entry.index_type == HASH:
+        if entry.index_type == HASH_INDEX:
             listed.add(bucket_id)
     for entry in intact:
-        if entry.index_type == HASH:
+        if entry.index_type == HASH_INDEX:
             with findings.reading_file("hash index", path_by_entry[id(entry)]):
                 hashes[entry.partition, entry.bucket] = dynamic_bucket.read_hash_index(ctx, entry)
     if has_hash_indexes(ctx):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-NAMES = ("kind", "what", "path", "field", "found", "remedy")
+REPORT_COLUMNS = ("kind", "what", "path", "field", "found", "remedy")
 """The columns of `Report.to_rows`."""
 
 
@@ -86,7 +86,7 @@ class Report:
         )
 
     def to_rows(self) -> list[tuple[str, str, str | None, str | None, str, str]]:
-        """Return problems, then advice, as rows under `NAMES`."""
+        """Return problems, then advice, as rows under `REPORT_COLUMNS`."""
         kinds = (("problem", self.problems), ("advice", self.advice))
         return [
             (kind, finding.check, finding.path, finding.field, finding.problem, finding.remedy)
@@ -113,7 +113,7 @@ class Report:
     def _repr_html_(self) -> str:
         card = cards.html_card(f"{self.table} · check", [("verdict", self.summary)])
         rows = self.to_rows()
-        return card if not rows else card + cards.html_table(NAMES, rows)
+        return card if not rows else card + cards.html_table(REPORT_COLUMNS, rows)
 
 
 _MAX_SHOWN = 8
@@ -122,10 +122,10 @@ _MAX_SHOWN = 8
 # ---- findings ------------------------------------------------------------
 
 
-ROLLBACK = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
-REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
-RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
-REBUILD_INDEX = "rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew from them"
+ROLLBACK_REMEDY = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
+REWRITE_REMEDY = "compact the bucket (t.compact(full=True)), or write its rows anew"
+RESTORE_REMEDY = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
+REBUILD_INDEX_REMEDY = "rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew from them"
 
 
 def format_value(values: pl.Series, at: int) -> str:
@@ -142,7 +142,13 @@ class Findings:
     paths: set[str] = field(default_factory=set)
 
     def add_problem(
-        self, check: str, problem: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE
+        self,
+        check: str,
+        problem: str,
+        *,
+        path: str | None = None,
+        field: str | None = None,
+        remedy: str = RESTORE_REMEDY,
     ) -> None:
         """Add a problem."""
         self.problems.append(Finding(check=check, path=path, field=field, problem=problem, remedy=remedy))
@@ -176,7 +182,7 @@ class Findings:
             yield
         except FileMissing as missing:
             self.add_problem(
-                f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK
+                f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK_REMEDY
             )
         except (Unsupported, ValueOutOfRange) as refused:
             self.add_advice(
@@ -205,7 +211,7 @@ class Findings:
                 damaged.message,
                 path=named,
                 field=getattr(damaged, "field", None),
-                remedy=remedy or RESTORE,
+                remedy=remedy or RESTORE_REMEDY,
             )
         except external_reader.FOREIGN_FAILURES as damaged:
             pass_interrupt(damaged)
@@ -213,5 +219,5 @@ class Findings:
                 f"{what} is unreadable",
                 (str(damaged).splitlines() or [type(damaged).__name__])[0],
                 path=path,
-                remedy=remedy or RESTORE,
+                remedy=remedy or RESTORE_REMEDY,
             )

@@ -22,7 +22,7 @@ from lakekit.bucket import merge_read
 from lakekit.data_file.paths import bucket_id_at, partition_path
 from lakekit.draw.humanize import format_count, format_size, plural
 from lakekit.lsm import numpy_columns
-from lakekit.maintenance.check.findings import RESTORE, REWRITE, format_value
+from lakekit.maintenance.check.findings import RESTORE_REMEDY, REWRITE_REMEDY, format_value
 from lakekit.model.table_paths import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _check_sequence_numbers(live: ManifestEntries, at: list[str], findings: Find
                 f"the manifest says {template.format(*(int(values[i]) for values in numbers))}",
                 path=at[i],
                 field=field,
-                remedy=RESTORE,
+                remedy=RESTORE_REMEDY,
             )
 
 
@@ -144,7 +144,9 @@ def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], f
         message = (
             f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
         )
-        findings.add_problem("key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE)
+        findings.add_problem(
+            "key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE_REMEDY
+        )
     levels = entries.integers("level").astype(np.int64)
     run = bucket_codes(entries) * (int(levels.max(initial=0)) + 2) + levels
     order = np.lexsort((low, run))
@@ -165,7 +167,7 @@ def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], f
             f"old versions of a key may be read"
         )
         findings.add_problem(
-            "files of a level overlap", message, path=at[indices[current]], field="_MIN_KEY", remedy=REWRITE
+            "files of a level overlap", message, path=at[indices[current]], field="_MIN_KEY", remedy=REWRITE_REMEDY
         )
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     UnreadableRoot = tuple[str, Corrupt | StorageFailed]
 
 
-_LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
+_MANIFEST_LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ def check_snapshot(ctx: TableContext, snapshot: Snapshot, findings: Findings) ->
     """Check the metadata of a snapshot, add problems to `findings`, and return the entries that could be read."""
     where = ctx.paths.snapshot(snapshot.id)
     findings.paths.add(where)
-    lists = {which: _read_checked_entries(ctx, snapshot, which, findings) for which in _LISTS}
-    base, delta, changelog = (lists[which] for which in _LISTS)
+    lists = {which: _read_checked_entries(ctx, snapshot, which, findings) for which in _MANIFEST_LISTS}
+    base, delta, changelog = (lists[which] for which in _MANIFEST_LISTS)
     live = _live_entries(
         columns_of.concat_entries([part for part, _ in (base, delta)]),
         findings,

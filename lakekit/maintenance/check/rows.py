@@ -43,7 +43,13 @@ from lakekit.format import parquet_pages
 from lakekit.format.encoder import has_bounds
 from lakekit.format.polars_types import polars_type
 from lakekit.lsm import numpy_columns
-from lakekit.maintenance.check.findings import REBUILD_INDEX, RESTORE, REWRITE, Findings, format_value
+from lakekit.maintenance.check.findings import (
+    REBUILD_INDEX_REMEDY,
+    RESTORE_REMEDY,
+    REWRITE_REMEDY,
+    Findings,
+    format_value,
+)
 from lakekit.maintenance.check.levels import rank_keys
 from lakekit.metadata import schemas
 from lakekit.model.data_file import RowKind
@@ -80,7 +86,7 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
     )
     if path is None:
         return
-    with checked_file.findings.reading_file("file index", path, REBUILD_INDEX):
+    with checked_file.findings.reading_file("file index", path, REBUILD_INDEX_REMEDY):
         indexes = file_index_pruning.open_indexes(checked_file.ctx, checked_file.path, file, checked_file.ctx.schema)
         if indexes is None:
             return
@@ -97,7 +103,7 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
             if lost is not None:
                 message = f"{lost}: filters pass them over"
                 checked_file.findings.add_problem(
-                    "file index lacks rows", message, path=path, field=where, remedy=REBUILD_INDEX
+                    "file index lacks rows", message, path=path, field=where, remedy=REBUILD_INDEX_REMEDY
                 )
 
 
@@ -220,7 +226,7 @@ def _find_passed_bounds(
 # ---- rows ------------------------------------------------------------
 
 
-_RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
+_RETRACTING_KINDS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 _MISPLACED_REMEDY = (
     "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition "
     "anew with t.overwrite"
@@ -240,7 +246,7 @@ class FileUnderCheck:
     rows: pl.DataFrame
     findings: Findings
 
-    def add_problem(self, check: str, problem: str, field: str, remedy: str = REWRITE) -> None:
+    def add_problem(self, check: str, problem: str, field: str, remedy: str = REWRITE_REMEDY) -> None:
         """Add a problem of this file."""
         self.findings.add_problem(check, problem, path=self.path, field=field, remedy=remedy)
 
@@ -285,7 +291,7 @@ def check_rows(
             partition, bucket = bucket_id_at(entries, i)
             own = seen[file.schema_id]
             unsummed = [] if file.format_name != "orc" else [file.name]
-            if file.format_name == "parquet" and _is_damaged(own, file, at[i], findings, unsummed):
+            if file.format_name == "parquet" and _has_damaged_pages(own, file, at[i], findings, unsummed):
                 continue
             if (
                 unsummed
@@ -314,7 +320,9 @@ def _read_file_rows(ctx: TableContext, file: DataFileMeta, path: str) -> pl.Data
         return scan_files(ctx, [file], [path], fields, system=system).collect()
 
 
-def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, findings: Findings, unsummed: list[str]) -> bool:
+def _has_damaged_pages(
+    ctx: TableContext, file: DataFileMeta, path: str, findings: Findings, unsummed: list[str]
+) -> bool:
     """Return whether pages have another checksum than was stored, and report each of them.
 
     Otherwise their values would be reported as wrong, or be believed.
@@ -337,7 +345,7 @@ def _check_file(checked_file: FileUnderCheck, hashes: HashesByBucket | None) -> 
             f"{what} has another row count",
             f"{format_count(frame.height)} rows are read, the manifest says {format_count(file.row_count)}",
             "_ROW_COUNT",
-            RESTORE,
+            RESTORE_REMEDY,
         )
     if not frame.height:
         return
@@ -400,8 +408,8 @@ def _check_versions(checked_file: FileUnderCheck) -> None:
         checked_file.add_problem("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
     kinds = frame[KIND]
     if kinds.null_count() or not kinds.is_between(0, 3).all():
-        checked_file.add_problem("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", KIND, RESTORE)
-    deletes = int(kinds.is_in(_RETRACTS).sum())
+        checked_file.add_problem("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", KIND, RESTORE_REMEDY)
+    deletes = int(kinds.is_in(_RETRACTING_KINDS).sum())
     if file.delete_row_count is not None and deletes != file.delete_row_count:
         message = f"{plural(deletes, 'row')} are deletes, the manifest says {format_count(file.delete_row_count)}"
         checked_file.add_problem("delete count is wrong", message, "_DELETE_ROW_COUNT")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
-_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 def check_table(ctx: TableContext, *, deep: bool = False) -> Report:
@@ -70,7 +70,7 @@ def _check_with_retries(ctx: TableContext, snapshot: Snapshot, *, deep: bool) ->
 
     Files that an expired snapshot lacks are not lost.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         findings = Findings()
         _check_newest(ctx, snapshot, findings, deep=deep)
         try:
@@ -80,7 +80,7 @@ def _check_with_retries(ctx: TableContext, snapshot: Snapshot, *, deep: bool) ->
         if newer is None:
             return snapshot, findings
         snapshot = newer
-    message = f"{_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
+    message = f"{_MAX_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
     findings = Findings()
     findings.add_advice(
         "snapshot was not looked through",

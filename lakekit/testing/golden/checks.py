@@ -183,7 +183,7 @@ def check_stats(facts: dict[str, Any], data: bytes) -> None:
 
 JAVA_ONLY_FLOAT_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
 """Pairs (text, target type) that Java casts and lakekit refuses: hexadecimal floats."""
-_TARGET = CastTarget(column="c", timestamp_unit="us")
+_CAST_TARGET = CastTarget(column="c", timestamp_unit="us")
 
 
 def check_casts(facts: dict[str, Any], _: bytes = b"") -> None:
@@ -201,7 +201,7 @@ def _cast_values(values: list[Any], source: DataType, want: DataType) -> pl.Seri
     return (
         decode_series(values, source, "c")
         .to_frame()
-        .select(evolve_column(pl.col("c"), source, want, _TARGET))
+        .select(evolve_column(pl.col("c"), source, want, _CAST_TARGET))
         .to_series()
     )
 
@@ -469,7 +469,7 @@ def _check_probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[A
 # ---- checks ------------------------------------------------------------
 
 
-CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
+CHECK_OF_FORMAT: dict[str, Callable[[dict[str, Any], bytes], None]] = {
     "binary_array": check_arrays_and_maps,
     "binary_map": check_arrays_and_maps,
     "binary_row": check_binary_rows,
@@ -509,7 +509,7 @@ def check_golden_file(path: Path) -> None:
     Raises: `Mismatch`, or the error of a decoder.
     """
     facts, data = load_case(path)
-    CHECKS[facts["format"]](facts, data)
+    CHECK_OF_FORMAT[facts["format"]](facts, data)
 
 
 # ---- broken ------------------------------------------------------------
@@ -540,7 +540,7 @@ def _data_file(data: bytes, facts: dict[str, Any]) -> Any:
     ).collect()
 
 
-DECODERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
+DECODER_OF_FORMAT: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "snapshot": lambda data, _: Snapshot.from_json(data, PLACEHOLDER_PATH),
     "schema": lambda data, _: TableSchema.from_json(data, PLACEHOLDER_PATH),
     "tag": lambda data, _: Tag.from_json(data, "a", PLACEHOLDER_PATH),
@@ -574,7 +574,7 @@ def check_refusal(facts: dict[str, Any], data: bytes) -> None:
     """
     expected: type[errors.LakekitError] = getattr(errors, facts["error"].partition(":")[0])
     try:
-        DECODERS[facts["format"]](data, facts)
+        DECODER_OF_FORMAT[facts["format"]](data, facts)
     except expected as refusal:
         for part in ("field", "offset"):
             if facts[part] is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakekit.model.index_manifest import IndexFileMeta
 
 
-DECODERS: dict[str, Callable[[bytes, str], Any]] = {
+DECODER_OF_FORMAT: dict[str, Callable[[bytes, str], Any]] = {
     "schema": TableSchema.from_json,
     "snapshot": Snapshot.from_json,
     "changelog": Snapshot.from_json,
@@ -63,7 +63,7 @@ _SNAPSHOT_MEMBERS = {
 
 
 def _decode_and_check(facts: dict[str, Any], data: bytes) -> Any:
-    return DECODERS[facts["format"]](data, f"tag-{facts['case']}")
+    return DECODER_OF_FORMAT[facts["format"]](data, f"tag-{facts['case']}")
 
 
 def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelled: tuple[str, ...] = ()) -> None:

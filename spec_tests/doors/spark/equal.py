@@ -8,7 +8,7 @@ from pyspark.sql.types import VariantVal
 
 from lakekit.format.polars_types import paimon_type
 from lakekit.spark import types
-from lakekit.spark.batch_read import MICROSECONDS
+from lakekit.spark.batch_read import MICROSECOND_OPTIONS
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import lakekit as lk
 
-MICROSECONDS = dict(MICROSECONDS)
+MICROSECONDS = dict(MICROSECOND_OPTIONS)
 
 
 def told(table: pa.Table | pa.RecordBatch) -> list[str]:
@@ -47,7 +47,7 @@ def _parts(value: Any) -> Any:
 
 def expected(table: lk.Table, **asked: Any) -> list[str]:
     """What `scan` gives."""
-    options = {**asked.pop("options", {}), **MICROSECONDS}
+    options = {**asked.pop("options", {}), **MICROSECOND_OPTIONS}
     frame = table.scan(asked.get("at"), options=options)
     known = {field.name: field for field in table.schema.fields}
     names = frame.collect_schema().names()

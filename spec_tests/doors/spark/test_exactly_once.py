@@ -132,8 +132,8 @@ def test_a_driver_that_dies_after_its_commit(spark, tmp_path, monkeypatch, kind)
 
 def test_messages_that_are_committed_twice(spark, tmp_path, monkeypatch):
     t, kept = table(tmp_path / "t", "fixed"), []
-    collected = batch_write.collected
-    monkeypatch.setattr(batch_write, "collected", lambda *given: kept.append(collected(*given)) or kept[-1])
+    collected = batch_write.collect_messages
+    monkeypatch.setattr(batch_write, "collect_messages", lambda *given: kept.append(collected(*given)) or kept[-1])
     done = ls.write(frame(spark, 0, 100), t, commit_user="job", identifier=1)
     again = batch_write.commit_messages(t._context(), kept[0], "job", identifier=1, is_new_user=False)
     assert (again.snapshot_ids, len(t.snapshots())) == (done.snapshot_ids, 1)

@@ -120,14 +120,14 @@ def test_another_change_was_faster(spark, tmp_path, monkeypatch):
     from lakekit.spark import dml
 
     t, _ = two_alike(tmp_path, **KINDS["append"])
-    collected = dml.collected
+    collected = dml.collect_messages
 
     def slower(handle, answers):
         found = collected(handle, answers)
         t.delete("k = 4")
         return found
 
-    monkeypatch.setattr(dml, "collected", slower)
+    monkeypatch.setattr(dml, "collect_messages", slower)
     df, _ = as_spark(spark, rows(0, 6))
     with pytest.raises(Conflict):
         ls.merge(spark, t, df, lk.when_matched(delete=True), on=["k"])

@@ -329,16 +329,16 @@ def test_three_thousand_files(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_listing_of_many_files_leaves_the_session_as_it_was(spark: SparkSession) -> None:
-    before = spark.conf.get(native_parquet._LISTING)
+    before = spark.conf.get(native_parquet._LISTING_SETTING)
     with native_parquet._limit_listing_tasks(spark, 33):
-        assert spark.conf.get(native_parquet._LISTING) == "64"
-    assert spark.conf.get(native_parquet._LISTING) == before
-    spark.conf.set(native_parquet._LISTING, "7")
+        assert spark.conf.get(native_parquet._LISTING_SETTING) == "64"
+    assert spark.conf.get(native_parquet._LISTING_SETTING) == before
+    spark.conf.set(native_parquet._LISTING_SETTING, "7")
     try:
         with native_parquet._limit_listing_tasks(spark, 33):
-            assert spark.conf.get(native_parquet._LISTING) == "7"
+            assert spark.conf.get(native_parquet._LISTING_SETTING) == "7"
     finally:
-        spark.conf.set(native_parquet._LISTING, before)
+        spark.conf.set(native_parquet._LISTING_SETTING, before)
 
 
 # ---- times, schemas, branches --------------------------------------------------------------------------------------------------------------

@@ -91,14 +91,14 @@ def test_another_statement_was_faster(spark, tmp_path, monkeypatch):
     from lakekit.spark import dml
 
     t, _ = two_alike(tmp_path, **KINDS["append"])
-    collected = dml.collected
+    collected = dml.collect_messages
 
     def slower(handle, answers):
         found = collected(handle, answers)
         t.delete("k = 4")
         return found
 
-    monkeypatch.setattr(dml, "collected", slower)
+    monkeypatch.setattr(dml, "collect_messages", slower)
     with pytest.raises(Conflict):
         ls.delete(spark, t, "k < 6")
     assert read(t)["k"].to_list() == [k for k in range(90) if k != 4]

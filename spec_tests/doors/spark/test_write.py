@@ -263,19 +263,19 @@ def test_two_drivers(spark, tmp_path, monkeypatch):
     """The second one commits while the first one's tasks run: rows are added to rows; of keys that look for buckets one job is refused, and leaves nothing."""
     from lakekit.spark import batch_write
 
-    collected = batch_write.collected
+    collected = batch_write.collect_messages
     for kind in ("fixed", "dynamic"):
         t = table(tmp_path / kind, **KINDS[kind])
         before = set()
 
         def meanwhile(handle, answers, t=t, before=before):
             found = collected(handle, answers)
-            monkeypatch.setattr(batch_write, "collected", collected)
+            monkeypatch.setattr(batch_write, "collect_messages", collected)
             ls.write(frame_of(spark, rows(50, 150, "w")), t)
             before |= {name for name in left(t) if name in set(t.files()["file_name"])}
             return found
 
-        monkeypatch.setattr(batch_write, "collected", meanwhile)
+        monkeypatch.setattr(batch_write, "collect_messages", meanwhile)
         if kind == "fixed":
             ls.write(frame_of(spark, rows(0, 100)), t)
             assert read(t)["v"].str.head(1).to_list() == ["v"] * 100 + ["w"] * 50

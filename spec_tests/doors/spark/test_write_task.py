@@ -34,11 +34,11 @@ def job(tmp_path):
 
 def batches(job, rows: int = 2_000):
     """All rows of task 0."""
-    from lakekit.spark.write_task import TASK, add_task_column
+    from lakekit.spark.write_task import TASK_COLUMN, add_task_column
 
     frame = pl.select(k=pl.int_range(rows)).with_columns(v=pl.format("v{}", "k"))
     for batch in add_task_column(job, frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches(max_chunksize=40_000)):
-        yield batch.filter(pl.Series(batch.column(TASK)).eq(0).to_arrow())
+        yield batch.filter(pl.Series(batch.column(TASK_COLUMN)).eq(0).to_arrow())
 
 
 def files(job) -> set[str]:
@@ -92,9 +92,9 @@ def test_two_attempts_and_one_answer(job):
 
 
 def test_a_value_that_does_not_fit_is_answered(job):
-    from lakekit.spark.write_task import TASK, decode_answers, write_rows
+    from lakekit.spark.write_task import TASK_COLUMN, decode_answers, write_rows
 
-    bad = pl.DataFrame({"k": [1, None], "v": ["a", "b"], TASK: [0, 0]}, schema_overrides={TASK: pl.Int32})
+    bad = pl.DataFrame({"k": [1, None], "v": ["a", "b"], TASK_COLUMN: [0, 0]}, schema_overrides={TASK_COLUMN: pl.Int32})
     answers = list(write_rows(job, bad.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()))
     found, wrong = decode_answers(row for batch in answers for row in batch.to_pylist())
     assert found == []
@@ -166,7 +166,7 @@ def test_rows_of_two_tasks_that_meet_are_refused(job):
 def test_small_batches_are_looked_at_together(job, monkeypatch):
     """Rows in the order they came, in batches of as many rows, or bytes, as are looked at in one go; a row that does not fit keeps its number."""
     from lakekit.spark import write_task
-    from lakekit.spark.write_task import TASK
+    from lakekit.spark.write_task import TASK_COLUMN
 
     rows = list(batches(job, 300_000))
     small = pa.Table.from_batches(rows).to_batches(1_000)
@@ -176,6 +176,6 @@ def test_small_batches_are_looked_at_together(job, monkeypatch):
     monkeypatch.setattr(write_task, "COMBINED_BATCH_BYTES", 50_000)
     assert len(list(write_task._combine_batches(iter(small)))) > 20
     assert list(write_task._combine_batches(iter([]))) == []
-    bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, TASK: pa.array([0] * 6, pa.int32())}).to_batches(2)
+    bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, TASK_COLUMN: pa.array([0] * 6, pa.int32())}).to_batches(2)
     answers = list(write_task.write_rows(job, bad))
     assert str(write_task.decode_answers(row for batch in answers for row in batch.to_pylist())[1]).startswith("row 5: column k")
