@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Corrupt as Corrupt,
         DatabaseAlreadyExists as DatabaseAlreadyExists,
         DatabaseNotFound as DatabaseNotFound,
+        ExtraMissing as ExtraMissing,
         ForkedProcess as ForkedProcess,
         InvalidOption as InvalidOption,
         LakekitError as LakekitError,
@@ -119,8 +120,8 @@ _HOMES = {
     "lakekit.errors": """
         AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict
         ConsumerAlreadyExists
-        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError
-        LimitExceeded LocationNotAllowed
+        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ExtraMissing ForkedProcess
+        InvalidOption LakekitError LimitExceeded LocationNotAllowed
         LockLost MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged
         SchemaMismatch
         SnapshotAlreadyExists SnapshotNotFound SqlError StorageFailed

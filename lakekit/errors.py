@@ -4,6 +4,7 @@
     ├─ Corrupt(ValueError)                 bytes break the format: path, offset, field
     │  └─ LimitExceeded                    more than lakekit allows: size, depth, count
     ├─ Unsupported(NotImplementedError)    a feature that Paimon has and lakekit lacks: feature
+    │  └─ ExtraMissing                     a package that is not installed: extra
     ├─ InvalidOption(ValueError)           unknown, ill-typed, fixed or conflicting options: key, value
     │  └─ SqlError                         a text that is no SQL: line, column
     ├─ SchemaMismatch(TypeError)           rows or expressions do not fit the table's columns
@@ -135,6 +136,13 @@ class Unsupported(LakekitError, NotImplementedError):
     names: ClassVar[tuple[str, ...]] = ("feature", "path")
     feature: str | None
     path: str | None
+
+
+class ExtraMissing(Unsupported):
+    """A package that is not installed: the message has pip's line, `extra` the extra of lakekit that brings it."""
+
+    names: ClassVar[tuple[str, ...]] = ("feature", "path", "extra")
+    extra: str | None
 
 
 class InvalidOption(LakekitError, ValueError):

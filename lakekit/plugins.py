@@ -23,7 +23,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +78,7 @@ def names(folder: str) -> tuple[str, ...]:
 def load(folder: str, name: str) -> ModuleType:
     """Return the module of a plugin.
 
-    Raises `Unsupported` for an unknown name, or a plugin whose dependency is not installed.
+    Raises `Unsupported` for an unknown name, `ExtraMissing` for a plugin whose dependency is not installed.
     """
     plugin = _find_plugins(folder).get(name)
     if plugin is None:
@@ -90,8 +90,9 @@ def load(folder: str, name: str) -> ModuleType:
         dependency = (error.name or "").partition(".")[0]
         if dependency not in EXTRA_OF_DEPENDENCY:
             raise
-        msg = f"{name!r} of {folder} needs {dependency}: pip install 'lakekit[{EXTRA_OF_DEPENDENCY[dependency]}]'"
-        raise Unsupported(msg, feature=f"{folder}.{name}") from error
+        extra = EXTRA_OF_DEPENDENCY[dependency]
+        msg = f"{name!r} of {folder} needs {dependency}: pip install 'lakekit[{extra}]'"
+        raise ExtraMissing(msg, feature=f"{folder}.{name}", extra=extra) from error
 
 
 def late(package: str, modules: Sequence[str], homes: Mapping[str, str] = MappingProxyType({})) -> Callable[[str], Any]:

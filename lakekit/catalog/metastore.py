@@ -173,7 +173,7 @@ def missing_database(where: str, database: str, existing: Sequence[str]) -> Data
     """Return the error for a missing database."""
     has = f"its databases are {join_names(existing)}" if existing else "it has no databases yet"
     return DatabaseNotFound(
-        f'no database {database[:200]!a} in "{where}": {has}{_suggest_name(database, existing)}', name=database
+        f'no database {database[:200]!a} in "{where}": {has}{suggest_name(database, existing)}', name=database
     )
 
 
@@ -181,7 +181,7 @@ def missing_table(database: str, table: str, existing: Sequence[str]) -> TableNo
     """Return the error for a missing table."""
     has = f"its tables are {join_names(existing)}" if existing else "it has no tables yet"
     return TableNotFound(
-        f"no table {table[:200]!a} in database {database}: {has}{_suggest_name(table, existing)}",
+        f"no table {table[:200]!a} in database {database}: {has}{suggest_name(table, existing)}",
         name=f"{database}.{table}",
     )
 
@@ -192,9 +192,14 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _suggest_name(name: str, candidates: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, candidates, 1)
-    return f"; did you mean {close[0]}?" if close else ""
+def suggest_name(name: str, candidates: Sequence[str]) -> str:
+    """Return the hint at the nearest name, which is the one that differs by case alone if there is one."""
+    same = [candidate for candidate in candidates if candidate.lower() == name.lower()]
+    if same:
+        return f"; did you mean {same[0]}? Upper and lower case are different names"
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 
 def properties_of(properties: Mapping[Any, Any] | None, comment: str | None = None) -> dict[str, str]:

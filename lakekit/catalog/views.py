@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit import maintenance, plugins
-from lakekit.catalog.metastore import SupportsViews, join_names
+from lakekit.catalog.metastore import SupportsViews, join_names, suggest_name
 from lakekit.columns import col
 from lakekit.commit.committer import commit_changes_once
 from lakekit.ddl.schema_changes import set_option
@@ -226,7 +226,7 @@ def _corrupt_view(where: str, name: str, why: str) -> Corrupt:
 def missing_view(name: str, names: Sequence[str]) -> ViewNotFound:
     """Return the error for a missing view."""
     has = f"there are {join_names(names)}" if names else "there are none"
-    return ViewNotFound(f"no view {name[:200]!a}: {has}", name=name)
+    return ViewNotFound(f"no view {name[:200]!a}: {has}{suggest_name(name.rpartition('.')[2], names)}", name=name)
 
 
 def read_stored_views(metastore: Metastore, database: str) -> dict[str, str]:

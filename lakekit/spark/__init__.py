@@ -16,13 +16,13 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lakekit.errors import Unsupported
+from lakekit.errors import ExtraMissing
 
 try:
     from pyspark import TaskContext
 except ModuleNotFoundError as missing:
     message = "lakekit.spark needs pyspark: pip install 'lakekit[spark]'"
-    raise Unsupported(message, feature="spark") from missing
+    raise ExtraMissing(message, feature="spark", extra="spark") from missing
 
 if TYPE_CHECKING:
     from lakekit.spark.batch_read import changes as changes, read as read

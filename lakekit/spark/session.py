@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption, Unsupported
 from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ def check(spark: SparkSession) -> None:
     Warns of a local session whose Python processes are another Python than this one, which may have neither lakekit nor
     pyarrow.
 
-    Raises: `Unsupported` for a Spark that is too old or a package that is missing, `TypeError` for what is no session.
+    Raises: `Unsupported` for a Spark that is too old, `ExtraMissing` for a missing package, `TypeError` for what is no
+    session.
     """
     if not hasattr(spark, "range") or not hasattr(spark, "read"):
         msg = f"the first argument is a SparkSession, not {type(spark).__name__}: ls.start() gives one"
@@ -149,7 +150,7 @@ def check(spark: SparkSession) -> None:
     _same_versions(spark.version, "the Spark of this session")
     if find_spec("pandas") is None:  # PySpark asks for it when rows become Arrow, in words of its own
         msg = "lakekit.spark needs pandas, which PySpark uses for Arrow: pip install 'lakekit[spark]'"
-        raise Unsupported(msg, feature="spark")
+        raise ExtraMissing(msg, feature="spark", extra="spark")
     python = _other_python(spark)
     if python is not None:
         warn_user(

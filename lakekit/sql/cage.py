@@ -30,12 +30,12 @@ from lakekit import runtime
 from lakekit.catalog.catalog_core import SQL_MEMORY, SQL_TIMEOUT, option_value
 from lakekit.errors import (
     ColumnNotFound,
+    ExtraMissing,
     LakekitError,
     LimitExceeded,
     SchemaMismatch,
     SqlError,
     StorageFailed,
-    Unsupported,
     ValueOutOfRange,
 )
 from lakekit.expressions.parser import tokenize
@@ -91,11 +91,12 @@ def limits(catalog: CatalogCore, *, files: bool = False) -> QueryLimit:
 
 @lru_cache(maxsize=4)
 def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - one a process: a fork cannot use its parent's
-    """Return the database of this process. Raises `Unsupported` where DuckDB is not installed."""
+    """Return the database of this process. Raises `ExtraMissing` where DuckDB is not installed."""
     try:
         duckdb = import_module("duckdb")
     except ModuleNotFoundError as missing:
-        raise Unsupported("a query needs duckdb: pip install 'lakekit[sql]'", feature="catalog.sql") from missing
+        message = "a query needs duckdb: pip install 'lakekit[sql]'"
+        raise ExtraMissing(message, feature="catalog.sql", extra="sql") from missing
     database = duckdb.connect(":memory:", config={**_CLOSED, "threads": core_count()})
     database.execute(f"SET memory_limit = '{memory}'")
     database.execute(f"SET temp_directory = '{runtime.scratch_folder().replace(chr(39), chr(39) * 2)}'")

@@ -17,7 +17,7 @@ import polars as pl
 
 from lakekit import sql, write as writing
 from lakekit.catalog.session import find_catalog
-from lakekit.columns import col, instance, struct_field
+from lakekit.columns import col
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.expressions.parser import SqlText
 from lakekit.format.polars_types import paimon_type, polars_type
@@ -26,7 +26,6 @@ from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import cage, dispatch, query_frame
 from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.parameters import NamedFrame
-from lakekit.sql.query_frame import UNNAMED
 from lakekit.sql.query_tree import QueryTree, check_length
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
@@ -178,7 +177,8 @@ class DuckDBBackend:
         """
         schema = rows.collect_schema()
         stored = [
-            _store_column(name, dtype, field) for (name, dtype), field in zip(schema.items(), wanted, strict=True)
+            sql.store_assignment.store_column(name, dtype, field, self.zone or "UTC")
+            for (name, dtype), field in zip(schema.items(), wanted, strict=True)
         ]
         return rows.select(
             *stored,
@@ -233,53 +233,3 @@ class DuckDBBackend:
 
     def expire_snapshots(self, table: Table, **how: Any) -> DeletionResult:
         return table.expire_snapshots(**how)
-
-
-def _store_column(name: str, dtype: pl.DataType, field: Field | None) -> pl.Expr:
-    """Return a column of a query as the table stores it, under the table's name.
-
-    Decimals become DOUBLE, days moments, whatever has a text STRING, and fields of a ROW without names go by order.
-    """
-    column = col(name)
-    if field is None:
-        return column
-    to = polars_type(field.type)
-    is_fraction = isinstance(dtype, pl.Decimal) and to.is_float()
-    is_moment = isinstance(to, pl.Datetime) and isinstance(dtype, pl.Date)
-    is_text = isinstance(to, pl.String) and (dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, pl.Boolean))
-    column = _with_field_names(column, dtype, to)
-    return (column.cast(to) if is_fraction or is_moment or is_text else column).alias(field.name)
-
-
-def _with_field_names(column: pl.Expr, dtype: pl.DataType, to: pl.DataType) -> pl.Expr:
-    """Return a column with the table's names for fields to which a query gave none."""
-    match dtype, to:
-        case pl.List(), pl.List() if _has_unnamed(dtype):
-            inner_column = _with_field_names(pl.element(), instance(dtype.inner), instance(to.inner))
-            return column.list.eval(inner_column)
-        case pl.Struct(), pl.Struct() if _has_unnamed(dtype) and len(dtype.fields) == len(to.fields):
-            targets = dict(zip(dtype.fields, to.fields, strict=True))
-            if not _is_unnamed(dtype):
-                by_name = {other.name: other for other in to.fields}
-                targets = {own: by_name.get(own.name, own) for own in dtype.fields}
-            fields = [
-                _with_field_names(struct_field(column, own.name), instance(own.dtype), instance(other.dtype)).alias(
-                    other.name
-                )
-                for own, other in targets.items()
-            ]
-            return pl.when(column.is_not_null()).then(pl.struct(fields))
-    return column
-
-
-def _is_unnamed(dtype: pl.Struct) -> bool:
-    return all(own.name == f"{UNNAMED}{at}" for at, own in enumerate(dtype.fields, 1))
-
-
-def _has_unnamed(dtype: pl.DataType) -> bool:
-    """Return whether a ROW without names is in a type, at any depth."""
-    if isinstance(dtype, pl.List):
-        return _has_unnamed(instance(dtype.inner))
-    if not isinstance(dtype, pl.Struct):
-        return False
-    return _is_unnamed(dtype) or any(_has_unnamed(instance(own.dtype)) for own in dtype.fields)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.catalog.connection import connect
 from lakekit.catalog.identifier import SYSTEM
+from lakekit.catalog.metastore import suggest_name
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.errors import DatabaseNotFound, InvalidOption
 from lakekit.model.table_paths import check_not_in_hint
@@ -62,7 +63,9 @@ def _use_database(session: Session, tokens: TokenStream) -> StatementResult:
     catalog = session.named(catalogs[0]) if catalogs else session.catalog
     if name not in (SYSTEM, DEFAULT_DATABASE) and name not in (databases := catalog.databases()):
         raise DatabaseNotFound(
-            f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}", name=name
+            f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}"
+            f"{suggest_name(name, databases)}",
+            name=name,
         )
     session.catalog, session.database = catalog, name
     return StatementResult()

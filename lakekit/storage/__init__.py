@@ -38,7 +38,7 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     (`confine`); `s3:`, `gs:`, `az:`, `abfss:` and similar ones are object stores, opened with `storage_options`
     (`object_store_options` has their names).
 
-    Raises `Unsupported` for other schemes and without the extra lakekit[cloud], `InvalidOption` for a broken URL or
+    Raises `Unsupported` for other schemes, `ExtraMissing` without lakekit[cloud], `InvalidOption` for a broken URL or
     options.
     """
     text: object = location.__fspath__() if hasattr(location, "__fspath__") else location

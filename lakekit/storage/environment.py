@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from lakekit.errors import InvalidOption, StorageFailed, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption, StorageFailed
 from lakekit.runtime import new_lock, now_ms
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def profile_options(name: str | None, files: tuple[FileVersion, ...]) -> tuple[d
         if name is None:
             return options, None
         reason = f"the credentials of the AWS profile {name!a} come by {needs or 'the default chain of AWS'}"
-        raise Unsupported(f"{reason}, which boto3 fetches: pip install boto3", feature="storage.object")
+        raise ExtraMissing(f"{reason}, which boto3 fetches: pip install boto3", feature="storage.object")
     return options, _profile_source(name, files)
 
 

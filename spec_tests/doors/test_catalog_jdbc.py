@@ -405,5 +405,5 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(tmp_path, monkey
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "lakekit.catalog.dialects.postgresql", raising=False)
     plugins._find_plugins.cache_clear()
-    with pytest.raises(lk.Unsupported, match=r"'postgresql' of catalog/dialects needs psycopg: pip install 'lakekit\[postgresql\]'"):
+    with pytest.raises(lk.ExtraMissing, match=r"'postgresql' of catalog/dialects needs psycopg: pip install 'lakekit\[postgresql\]'"):
         lk.connect(tmp_path, metastore="jdbc", uri="postgresql://h/db").databases()

@@ -196,3 +196,24 @@ def test_every_error_of_a_condition_has_a_place(cat, text):
     if wrong is not None and not isinstance(wrong, lk.ValueOutOfRange):
         assert isinstance(wrong, (SqlError, ColumnNotFound, SchemaMismatch))
         pointed(wrong)
+
+
+def test_a_name_that_differs_by_case_alone_is_named(tmp_path):
+    """Paimon's catalogs tell `Orders` from `orders`; DuckDB and Spark do not."""
+    cat = lk.connect(tmp_path)
+    cat.sql("CREATE DATABASE Shop; USE Shop; CREATE TABLE Orders (ID INT); CREATE TEMPORARY VIEW Some AS SELECT ID FROM Orders")
+    assert cat.sql("SELECT id FROM Orders").collect().height == 0
+    for text, place, name in (
+        ("SELECT id FROM orders", "orders", "Orders"),
+        ("DELETE FROM ORDERS", "ORDERS", "Orders"),
+        ("INSERT INTO Shop.orders VALUES (1)", "orders", "Orders"),
+        ("DROP TABLE Shop.oRders", "oRders", "Orders"),
+        ("USE shop", "shop", "Shop"),
+        ("SELECT id FROM shop.Orders", "shop.Orders", "Shop"),
+        ("DROP VIEW some", "some", "Some"),
+    ):
+        wrong = error_of(lambda: cat.sql(text))  # noqa: B023 - called at once
+        assert f"did you mean {name}? Upper and lower case are different names" in str(wrong)
+        assert pointed(wrong).startswith(place)
+    with pytest.raises(TableNotFound, match=r"did you mean Orders\? Upper and lower case"):
+        cat.table("Shop.orders")

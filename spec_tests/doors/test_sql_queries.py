@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, seed as seeded, settings
 from polars.testing.parametric import series
 
 import lakekit as lk
-from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, LimitExceeded, SchemaMismatch, SqlError, Unsupported, ValueOutOfRange
+from lakekit.errors import ColumnNotFound, ExtraMissing, InvalidOption, LakekitError, LimitExceeded, SchemaMismatch, SqlError, Unsupported, ValueOutOfRange
 
 ROWS = [
     {"k": 1, "a": 2_000_000_000, "b": 2**63 - 1, "s": "x", "f": 0.5, "d": dt.date(2024, 1, 1), "z": dt.datetime(2024, 1, 1, tzinfo=dt.UTC)},
@@ -270,7 +270,7 @@ def test_without_duckdb_a_query_says_what_to_install(cat, monkeypatch):
 
     cage._database.cache_clear()
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[sql\]'"):
+    with pytest.raises(ExtraMissing, match=r"pip install 'lakekit\[sql\]'"):
         cat.sql("SELECT 1")
     cat.sql("CREATE TABLE d.none (a INT)")
     assert rows(cat.sql("SELECT a FROM d.none")) == []

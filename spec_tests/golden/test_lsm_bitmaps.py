@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
-from lakekit.errors import Corrupt, InvalidOption, Unsupported
+from lakekit.errors import Corrupt, ExtraMissing, InvalidOption
 from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates import roaring
 from lakekit.lsm.merge_spec import FieldFunction, MergeSpec
@@ -96,13 +96,13 @@ def test_other_types_are_refused(name):
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(aggregates.plugins, "load", _missing)
     monkeypatch.delitem(aggregates.AGGREGATE_FUNCTIONS, "hll_sketch", raising=False)
-    with pytest.raises(Unsupported, match=r"column v of shop\.visits uses aggregate function hll_sketch: pip install 'lakekit\[sketches\]'") as refused:
+    with pytest.raises(ExtraMissing, match=r"column v of shop\.visits uses aggregate function hll_sketch: pip install 'lakekit\[sketches\]'") as refused:
         aggregates.find_aggregate(function("hll_sketch"), RULE)
     assert refused.value.feature == "aggregate.hll_sketch"
 
 
 def _missing(folder, name):
-    raise Unsupported(f"{name!r} of {folder} needs datasketches", feature="lsm.sketches")
+    raise ExtraMissing(f"{name!r} of {folder} needs datasketches", feature="lsm.sketches", extra="sketches")
 
 
 def test_sketches_have_the_bytes_of_java():

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from lakekit import plugins
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_two_parts_of_one_name_are_an_error(entry):
 def test_a_missing_guest_names_its_extra(entry, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     entry("query", "duckdb.anything")
-    with pytest.raises(Unsupported, match=r"'query' of file_index needs duckdb: pip install 'lakekit\[sql\]'"):
+    with pytest.raises(ExtraMissing, match=r"'query' of file_index needs duckdb: pip install 'lakekit\[sql\]'"):
         plugins.load("file_index", "query")
 
 

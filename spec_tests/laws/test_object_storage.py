@@ -13,7 +13,7 @@ import pytest
 from obstore import exceptions as refusals
 
 from lakekit import plugins, storage as storages
-from lakekit.errors import CommitStateUnknown, InvalidOption, LockLost, StorageFailed, Unsupported
+from lakekit.errors import CommitStateUnknown, ExtraMissing, InvalidOption, LockLost, StorageFailed, Unsupported
 from lakekit.storage import object_store as objects, object_store_options
 from lakekit.storage.atomic_write import create_exclusive
 from lakekit.storage.object_store_options import Secret
@@ -182,7 +182,7 @@ def test_wrong_options_are_refused_when_a_table_is_opened(given: dict[str, objec
 def test_without_obstore_the_refusal_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.delitem(sys.modules, "lakekit.storage.object_store")
-    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[cloud\]'") as raised:
+    with pytest.raises(ExtraMissing, match=r"pip install 'lakekit\[cloud\]'") as raised:
         plugins.load("storage", "object-store")
     assert raised.value.feature == "storage.object-store"
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.errors import InvalidOption, StorageFailed, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption, StorageFailed
 from lakekit.storage import object_store as objects, object_store_options
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
@@ -173,7 +173,7 @@ def test_a_profile_that_needs_boto3_says_so(setting: str, monkeypatch: pytest.Mo
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws/config").write_text(f"[profile lake]\n{setting}\n[default]\n{setting}\n")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(Unsupported, match=f"'lake' come by {setting.partition(' ')[0]}, which boto3 fetches: pip install boto3") as raised:
+    with pytest.raises(ExtraMissing, match=f"'lake' come by {setting.partition(' ')[0]}, which boto3 fetches: pip install boto3") as raised:
         lk.open("s3://lake/t", storage_options={"aws_profile": "lake"})
     assert raised.value.feature == "storage.object"
     objects.open("s3://lake/t", {})  # nobody asked for the default profile: the libraries look further

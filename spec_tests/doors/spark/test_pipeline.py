@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import InvalidOption, SnapshotNotFound, Unsupported
+from lakekit.errors import ExtraMissing, InvalidOption, SnapshotNotFound
 from lakekit.spark.pipeline import EventSelection, PipelineLocation, __main__ as program, events, land, run, stages, totals
 from spec_tests.conftest import DEEP
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
     assert program.main(["--script"]) == 0
     assert capsys.readouterr().out.strip() == program.__file__
     monkeypatch.setattr(events, "find_spec", lambda name: None)
-    with pytest.raises(Unsupported, match=r"pip install 'lakekit\[pipeline\]'"):
+    with pytest.raises(ExtraMissing, match=r"pip install 'lakekit\[pipeline\]'"):
         land(PipelineLocation(tmp_path), FEED)
 
 

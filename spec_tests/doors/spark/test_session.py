@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from lakekit.errors import Unsupported
+from lakekit.errors import ExtraMissing, Unsupported
 from lakekit.spark import session
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_a_missing_guest_is_told_with_its_extra(guest: str) -> None:
 
 def test_pandas_is_told_too(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(Unsupported, match=r"lakekit.spark needs pandas, which PySpark uses for Arrow: pip install 'lakekit\[spark\]'"):
+    with pytest.raises(ExtraMissing, match=r"lakekit.spark needs pandas, which PySpark uses for Arrow: pip install 'lakekit\[spark\]'"):
         session.check(spark)
 
 
