@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ _OTHER_FUNCTIONS = frozenset({"jaro_winkler_similarity", "jaro_similarity"})
 _NODES_PER_TOKEN, _MIN_NODES = 50, 10_000
 """The nodes that the parser may make for each token, and for any text."""
 _NUMBER = re.compile(r"(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
+_NO_BREAK = re.compile(r"[^\n]")
 _MAX_LINE_CHARS = 120
 """The length of a line of the text in an error; a longer one is cut around the place."""
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
@@ -128,15 +129,32 @@ def parse_statement(text: str, name: str = "statement", *, dialect: str = "lakek
     return _parse(source, _well_read_tokens(source), _parse_as_statement)
 
 
-def parse_query(source: SqlText) -> tuple[Node, list[Token]]:
-    """Return the tree of one statement, and the tokens it was made of, where the tree is not what is computed.
+def parse_query(source: SqlText) -> tuple[Node, list[Token], str]:
+    """Return the tree of one statement, its tokens, and its text with blanks for comments, but for hints.
 
-    Words that sqlglot reads in another sense than DuckDB are taken: DuckDB gets the text itself.
+    Words that sqlglot reads in another sense than DuckDB are taken: the tree is not what is computed, DuckDB gets the
+    text. sqlglot knows ORDER BY as one word, in which it takes no comment.
 
     Raises: the errors of `parse_statement`.
     """
-    tokens = tokenize(source)
-    return _parse(source, tokens, _parse_as_statement), tokens
+    tokens, text = tokenize(source), source.text
+    if source.dialect == "lakekit" and ("--" in text or "/*" in text):
+        blank = _blank_comments(text, tokens)
+        tokens, text = (tokens if blank == text else tokenize(replace(source, text=blank))), blank
+    return _parse(source, tokens, _parse_as_statement), tokens, text
+
+
+def _blank_comments(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text of the same length with blanks in place of what is between its tokens, but for line breaks.
+
+    Hints stay, with what is beside them.
+    """
+    pieces, at = [], 0
+    for token in tokens:  # scalar: one a word of a statement
+        gap = text[at : token.start]
+        pieces += [gap if "/*+" in gap else _NO_BREAK.sub(" ", gap), text[token.start : token.end + 1]]
+        at = token.end + 1
+    return "".join([*pieces, text[at:] if "/*+" in text[at:] else _NO_BREAK.sub(" ", text[at:])])
 
 
 def tokenize(source: SqlText) -> list[Token]:

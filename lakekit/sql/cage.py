@@ -20,7 +20,7 @@ import os
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +126,11 @@ class QueryRun:
     limit: QueryLimit
     source: SqlText
     failures: list[BaseException] = field(default_factory=list)
+    duckdb_sql: tuple[str, Callable[[int], int]] | None = None
+    """What DuckDB gets for the text, and the place in it of an offset in that."""
     _connection: Any = None
+    _sql: str = ""
+    """The statement that runs."""
 
     def open(self) -> QueryRun:
         """Open the connection. Raises `Unsupported`, and `InvalidOption` for an invalid limit."""
@@ -149,10 +153,22 @@ class QueryRun:
 
     def relation(self, sql: str) -> Any:
         """Return a relation of DuckDB, which is bound and not computed. Raises what `translate` returns."""
-        return self.wait(lambda: self._connection.sql(sql))
+        return self.wait(partial(self._bind, sql))
+
+    def _bind(self, sql: str) -> Any:
+        self._sql = sql
+        try:
+            return self._connection.sql(sql)
+        except Exception as wrong:
+            if _CARET_LINES.search(str(wrong)) is not None:
+                raise
+            self._sql = f"EXPLAIN {sql}"
+            self._connection.execute(self._sql)  # fails as well, and says where
+            raise
 
     def reader(self, sql: str, batch_rows: int) -> Any:
         """Return the batches of a statement as Arrow, which are computed as they are read; for use in `iterate`."""
+        self._sql = sql
         return self._connection.sql(sql).to_arrow_reader(batch_rows)
 
     def push_frames(self, sql: str, put: Callable[[pl.DataFrame], bool]) -> None:
@@ -160,12 +176,13 @@ class QueryRun:
 
         Names of columns differ from one another.
         """
+        self._sql = sql
         frames = pl.scan_arrow_c_stream(self._connection.sql(sql))
         frames.sink_batches(put, maintain_order=True, engine="streaming")
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the few rows of a statement, with values for its parameters."""
-        result: list[tuple[Any, ...]] = self.wait(lambda: self._connection.sql(sql, params=values or None).fetchall())
+        result: list[tuple[Any, ...]] = self.wait(lambda: self._connection.execute(sql, values).fetchall())
         return result
 
     def wait(self, compute: Callable[[], Any]) -> Any:
@@ -196,7 +213,7 @@ class QueryRun:
                 started = runtime.elapsed_ms()
             is_done = failure is None
         except Exception as wrong:  # noqa: BLE001 - whatever DuckDB raises is translated, below
-            failure, is_done = translate(wrong, self.source, self.failures), True
+            failure, is_done = translate(wrong, self.source, self.failures, self._position(str(wrong))), True
         finally:
             if not is_done:
                 with suppress(Exception):
@@ -204,6 +221,14 @@ class QueryRun:
             items.close()
         if failure is not None:  # outside of the block: DuckDB's error quotes the statement
             raise failure
+
+    def _position(self, message: str) -> int | None:
+        """Return the place in the user's text that an error of DuckDB means, if it says one."""
+        offset = None if self.duckdb_sql is None else _offset(message, self._sql)
+        if self.duckdb_sql is None or offset is None or self._sql.count(self.duckdb_sql[0]) != 1:
+            return None
+        within = offset - self._sql.index(self.duckdb_sql[0])
+        return self.duckdb_sql[1](within) if 0 <= within < len(self.duckdb_sql[0]) else None
 
     def close(self) -> None:
         """Give the connection back."""
@@ -240,10 +265,13 @@ _MEMORY = ("Out of Memory Error",)
 _TYPES = ("Mismatch Type Error", "Invalid type Error", "Unimplemented type Error", "Decimal Error")
 
 
-def translate(wrong: BaseException, source: SqlText, failures: Sequence[BaseException]) -> BaseException:
+def translate(
+    wrong: BaseException, source: SqlText, failures: Sequence[BaseException], position: int | None = None
+) -> BaseException:
     """Return lakekit's error for what DuckDB raised over a query.
 
-    `failures`: what scans raised meanwhile; the first of them is the cause.
+    `failures`: what scans raised meanwhile; the first of them is the cause. `position`: its place in the text, if it is
+    known; else it is where the text first has the word that DuckDB names.
     """
     if failures:
         return failures[0]
@@ -253,7 +281,7 @@ def translate(wrong: BaseException, source: SqlText, failures: Sequence[BaseExce
     kind, text = ("", str(wrong)) if matched is None else (matched["kind"], matched["message"])
     word = _word_at(text)
     message = without_secrets(_INTERNAL.sub("a table", _CARET_LINES.sub("", text)).strip())[:_MAX_CHARS]
-    at = _position(word, source)
+    at = _position(word, source) if position is None else position
     if kind in _MEMORY:
         return LimitExceeded(
             f"{source.name}: it needs more memory than a query has: {message}. Raise the catalog's option "
@@ -297,6 +325,21 @@ def _word_at(text: str) -> str | None:
     column = len(place["blanks"]) - len(place["prefix"])
     matched = _WORD.match(place["line"], max(0, column))
     return None if matched is None else matched[0]
+
+
+def _offset(message: str, sql: str) -> int | None:
+    """Return the offset in a statement that an error of DuckDB shows; None where it shows none, or not for certain."""
+    place = _CARET_LINES.search(message)
+    if place is None:
+        return None
+    lines, number = sql.split("\n"), int(place["prefix"][5:-2])
+    shown, column = place["line"], len(place["blanks"]) - len(place["prefix"])
+    if shown.startswith("..."):
+        shown, column = shown[3:], column - 3
+    shown = shown.removesuffix("...")
+    if number > len(lines) or not shown.isascii() or lines[number - 1].count(shown) != 1:
+        return None
+    return sum(len(line) + 1 for line in lines[: number - 1]) + lines[number - 1].index(shown) + column
 
 
 def _position(word: str | None, source: SqlText) -> int | None:

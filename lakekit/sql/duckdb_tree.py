@@ -1,8 +1,8 @@
 """The tree that DuckDB itself makes of a text: the names in it, and whether two texts are read alike.
 
-    tree = DuckDBTree.read(run, 'SELECT a + 1 FROM lakekit_0 AS "t"')
-    tree.tables                                    Counter({"lakekit_0": 1})
-    tree.is_like(DuckDBTree.read(run, 'SELECT lakekit_add(a, 1) FROM lakekit_0 AS "t"'))
+    a, b = DuckDBTree.read(run, 'SELECT a + 1 FROM lakekit_0 AS "t"', 'SELECT lakekit_add(a, 1) FROM lakekit_0 AS "t"')
+    a.tables           Counter({"lakekit_0": 1})
+    a.is_like(b)       True
 
 What a query may name is decided over sqlglot's tree (`query_refusal`). DuckDB reads the text once more, by a grammar of
 its own: where it finds another table in it, or a function that no query may call, the text is refused.
@@ -45,9 +45,13 @@ class DuckDBTree:
     problem: str | None = None
 
     @staticmethod
-    def read(run: QueryRun, sql: str) -> DuckDBTree:
-        """Return the tree of one statement. Raises what `QueryRun.rows` raises."""
-        [(text,)] = run.rows("SELECT json_serialize_sql(?::VARCHAR)", [sql])
+    def read(run: QueryRun, *texts: str) -> list[DuckDBTree]:
+        """Return the trees of texts of one statement each. Raises what `QueryRun.rows` raises."""
+        [found] = run.rows(f"SELECT {', '.join(['json_serialize_sql(?::VARCHAR)'] * len(texts))}", texts)
+        return [DuckDBTree._of(text) for text in found]
+
+    @staticmethod
+    def _of(text: str) -> DuckDBTree:
         tree = DuckDBTree()
         read = json.loads(text, object_hook=tree._take)
         tree.nodes = read.get("statements")

@@ -103,7 +103,7 @@ class BoundQuery:
 
 def connected(query: QueryTree, limit: QueryLimit, *, empty: bool = False) -> QueryRun:
     """Open a connection in which the tables of a query are known by their names in its tree, `empty` without rows."""
-    run = cage.QueryRun(limit, query.source).open()
+    run = cage.QueryRun(limit, query.source, duckdb_sql=query.duckdb_sql).open()
     for name, scan in query.scans.items():
         run.register(name, scan.registered(run.failures, empty=empty))
     return run

@@ -67,7 +67,7 @@ def copy(source: SqlText, limit: QueryLimit, resolve: Resolve) -> StatementResul
             "shell --files)",
             feature="catalog.sql",
         )
-    tree, tokens = parse_query(source)
+    tree, tokens, plain = parse_query(source)
     if not isinstance(tree, exp.Copy) or tree.args.get("kind"):
         raise Unsupported(
             f"{source.name}: COPY (query) TO 'file' writes rows; to read a file, name read_csv('file') in the query of "
@@ -75,7 +75,7 @@ def copy(source: SqlText, limit: QueryLimit, resolve: Resolve) -> StatementResul
             feature="catalog.sql",
         )
     query = resolve(_copied_query(source, tokens))
-    to = QueryText.of(source, tokens)
+    to = QueryText.of(source, tokens, plain)
     to.start = next(token.start for token in tokens[_end_of_query(tokens) :] if token.text.upper() == "TO")
     run = query_frame.connected(query, limit)
     try:

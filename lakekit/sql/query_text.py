@@ -1,6 +1,6 @@
 """The text of a query as its user typed it, with places that are replaced for DuckDB.
 
-    text = QueryText.of(SqlText("SELECT count(*) FROM shop.orders -- all"), tokens)
+    text = QueryText.of(source, tokens, "SELECT count(*) FROM shop.orders       ")
     text.replace(21, 32, 'lakekit_0 AS "orders"')
     text.wrap(7, 15, "", ' AS "count(*)"')
     text.write()                              SELECT count(*) AS "count(*)" FROM lakekit_0 AS "orders"
@@ -68,13 +68,15 @@ class QueryText:
     """A query, from `start` to `end` of a text, and the edits of it. Offsets are those of the whole text."""
 
     source: SqlText
+    text: str
+    """The same text with blanks for comments."""
     tokens: Sequence[Token]
     start: int
     end: int
     edits: list[TextChange] = field(default_factory=list)
 
     @staticmethod
-    def of(source: SqlText, tokens: Sequence[Token]) -> QueryText:
+    def of(source: SqlText, tokens: Sequence[Token], text: str) -> QueryText:
         """Return the text of a query without edits; what is around its tokens, and semicolons at its end, is no part.
 
         Raises: `SqlError` for a text with the character NUL, at which DuckDB ends a text.
@@ -84,7 +86,7 @@ class QueryText:
             own.pop()
         if (at := source.text.find("\0")) >= 0:
             raise source.error(at, "the character NUL is no part of a query; write chr(0)")
-        return QueryText(source, own, own[0].start if own else 0, own[-1].end + 1 if own else 0)
+        return QueryText(source, text, own, own[0].start if own else 0, own[-1].end + 1 if own else 0)
 
     def replace(self, start: int, end: int, *parts: str | QueryText, is_sum: bool = False) -> None:
         """Put text, or another query's, in the place of what stands from `start` to `end`."""
@@ -124,9 +126,20 @@ class QueryText:
 
         Raises: `SqlError` for edits that overlap.
         """
-        return "".join(self._pieces(widens=widens))
+        return "".join(piece for piece, _, _ in self._pieces(widens=widens))
 
-    def _pieces(self, *, widens: bool) -> Iterator[str]:
+    def origin(self, offset: int, *, widens: bool = True) -> int:
+        """Return where that stands in the user's text, or what it is in the place of, which is written at an offset."""
+        at, found = 0, self.start
+        for piece, start, is_own in self._pieces(widens=widens):  # scalar: one a changed place of the text
+            found = start + (offset - at if is_own else 0)
+            at += len(piece)
+            if at > offset:
+                break
+        return found
+
+    def _pieces(self, *, widens: bool) -> Iterator[tuple[str, int, bool]]:
+        """Yield what is written, where that or what it replaces begins, and whether it stands so in the text."""
         edits = [edit for edit in self.edits if widens or not edit.is_sum]
         edits.extend(self._plain_edits([edit for edit in edits if edit.start < edit.end]))
         edits.sort(key=TextChange.key)
@@ -134,16 +147,16 @@ class QueryText:
         for edit in edits:  # scalar: one a changed place of the text
             if edit.start < at or edit.end > self.end:
                 raise self.source.error(edit.start, "a part of it cannot be read")
-            yield self.source.text[at : edit.start]
+            yield self.text[at : edit.start], at, True
             for part in edit.parts:
-                yield part if isinstance(part, str) else part.write(widens=widens)
+                yield part if isinstance(part, str) else part.write(widens=widens), edit.region[0], False
             at = edit.end
-        yield self.source.text[at : self.end]
+        yield self.text[at : self.end], at, True
 
     def _plain_edits(self, replaced: Sequence[TextChange]) -> Iterator[TextChange]:
-        """Yield the edits that every text needs: blanks for comments, double quotes for back quotes."""
+        """Yield the edits that every text needs: blanks for hints and odd blanks, double quotes for back quotes."""
         covered = sorted((edit.start, edit.end) for edit in replaced)
-        text, at, before = self.source.text, 0, self.start
+        text, at, before = self.text, 0, self.start
         for token in self.tokens:  # scalar: one a word of the text
             gap, is_back_quoted = text[before : token.start], text[token.start] == "`"
             start, end, before = before, token.end + 1, token.end + 1

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -85,6 +86,8 @@ class QueryTree:
     """What DuckDB gets; None where that is what sqlglot writes for the tree."""
     files: bool = False
     scans: dict[str, QueryScan] = field(default_factory=dict)
+    duckdb_sql: tuple[str, Callable[[int], int]] | None = None
+    """What DuckDB got at last, and the place in the user's text of an offset in it."""
     names: Counter[str] = field(default_factory=Counter)
     """How often each name stands in FROM of what DuckDB gets, in lower case."""
     view_nodes: int = 0
@@ -141,12 +144,19 @@ class QueryTree:
 
     def _bound(self, run: QueryRun, prefix: str) -> tuple[Any, str]:
         plain, wide = self._checked(run)
+        self._note_text(run, wide, widens=wide != plain)
         try:
             return run.relation(prefix + wide), prefix + wide
         except LakekitError as wrong:
             if AMBIGUOUS_TEXT not in str(wrong) or plain == wide:
                 raise
+        self._note_text(run, plain, widens=False)
         return run.relation(prefix + plain), prefix + plain
+
+    def _note_text(self, run: QueryRun, sql: str, *, widens: bool) -> None:
+        """Let a connection, and those opened later, know which places of the user's text DuckDB's errors mean."""
+        self.duckdb_sql = None if self.text is None else (sql, partial(self.text.origin, widens=widens))
+        run.duckdb_sql = self.duckdb_sql
 
     def _translate_calls(self, name: str) -> bool:
         """Put what sqlglot writes in the place of calls of a function, and return whether there are some."""
@@ -165,11 +175,12 @@ class QueryTree:
         else:
             plain = self.sql(widens=False)
             wide = self.sql() if self.text.has_sums else plain
-        read = DuckDBTree.read(run, plain)
+        is_compared = wide != plain and self.text is not None
+        read, *others = DuckDBTree.read(run, *([plain, wide] if is_compared else [plain]))
         if read.has_no_statement():
             self._check_unread()
         read.check(self.names, self.source, files=self.files, is_exact=self.text is not None)
-        if wide != plain and self.text is not None and not read.is_like(DuckDBTree.read(run, wide)):
+        if any(not read.is_like(other) for other in others):
             wide = plain
         return plain, wide
 
@@ -290,14 +301,14 @@ class QueryTree:
             )
         check_length(view.query)
         source = SqlText(view.query, f"view {view.name}")
-        tree, tokens = parse_query(source)
+        tree, tokens, plain = parse_query(source)
         _check_query(tree, source)
         self.view_nodes += sum(1 for _ in tree.walk())
         if self.view_nodes > MAX_VIEW_NODES:
             raise LimitExceeded(
                 f"{self.source.name}: the queries of its views have more than {MAX_VIEW_NODES:,} parts together"
             )
-        text = QueryText.of(source, tokens)
+        text = QueryText.of(source, tokens, plain)
         self._resolve(tree, self.statement_of(view), source, text, views=views)
         return text
 
@@ -328,9 +339,9 @@ class QueryTree:
 
 
 def _parse(source: SqlText) -> tuple[Node, QueryText | None]:
-    tree, tokens = parse_query(source)
+    tree, tokens, plain = parse_query(source)
     _check_query(tree, source)
-    return tree, QueryText.of(source, tokens) if source.dialect == "lakekit" else None
+    return tree, QueryText.of(source, tokens, plain) if source.dialect == "lakekit" else None
 
 
 def _check_query(tree: Node, source: SqlText) -> None:

@@ -49,7 +49,7 @@ AS_DUCKDB = [
     "SELECT last(id IGNORE NULLS) OVER (ORDER BY id) FROM shop.t ORDER BY id",
     "SELECT id FROM shop.t ORDER BY id LIMIT 50 %",
     "SELECT id FROM shop.t -- 'a comment' with ; and /* in it\n WHERE /* nested /* comment */ */ id /**/ < 9 /* + */ ORDER BY 1",
-    "SELECT/**/id/**/FROM/**/shop.t/**/ORDER BY/**/id -- at the end",
+    "SELECT/**/id/**/FROM/**/shop.t/**/ORDER/**/BY/**/id -- at the end",
     "SELECT E'a\\'b\\n', $$a'b$$, $tag$x$$y$tag$, 'a''b', 'a\\', x'00ff'",
     "SELECT 1_000 + 1, 1e3, .5, 5. + 1",
     'SELECT "id" AS "a""b", t."order id" FROM shop.t AS t ORDER BY 1',
@@ -171,15 +171,34 @@ def test_what_two_lexers_read_in_two_ways_hides_no_name(cat, text):
 
 def test_edits_of_a_text():
     source = SqlText("SELECT f(a) + b /* c */ FROM `t` ;")
-    text = QueryText.of(source, parse_query(source)[1])
+    text = QueryText.of(source, *parse_query(source)[1:])
     text.wrap(7, 15, "", ' AS "x"', rank=1)
     text.wrap(7, 15, "add(", ")", is_sum=True)
     text.replace(11, 14, ", ", is_sum=True)
     text.replace(9, 10, "aa")
-    assert text.write() == 'SELECT add(f(aa), b) AS "x" FROM "t"'
-    assert text.write(widens=False) == 'SELECT f(aa) + b AS "x" FROM "t"'
+    assert text.write() == 'SELECT add(f(aa), b) AS "x"         FROM "t"'
+    assert text.write(widens=False) == 'SELECT f(aa) + b AS "x"         FROM "t"'
+    assert [text.origin(text.write().index(word)) for word in ("add", "aa", "b", "FROM", '"t"')] == [7, 9, 14, 24, 29]
     text.rewrite(7, 11, "g()")
-    assert text.write() == 'SELECT add(g(), b) AS "x" FROM "t"'
+    assert text.write() == 'SELECT add(g(), b) AS "x"         FROM "t"'
     text.replace(8, 12, "!")
     with pytest.raises(lk.SqlError):
         text.write()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("SELECT id, t.id, x.id FROM shop.t /* id */", 1, 18),
+        ("SELECT count(*), id + 1, o.nope FROM shop.t AS o", 1, 26),
+        ("SELECT id FROM shop.t -- v\n WHERE nofunc(v) > 1", 2, 8),
+        ("SELECT id, /* id */ v + id FROM shop.t WHERE v > 'a'", 1, 23),
+        ("SELECT a.id FROM shop.t a, shop.t b WHERE id = 1", 1, 43),
+        ("SELECT `id`, `nope` FROM shop.t", 1, 14),
+        ("SELECT " + "count(*) + 1, " * 20 + "nope, " + "2, " * 30 + "3 FROM shop.t", 1, 288),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_an_error_of_duckdb_has_its_place_in_the_users_text(cat, text, line, column):
+    with pytest.raises(lk.LakekitError, match=rf"line {line}, column {column}: "):
+        cat.sql(text).collect()
