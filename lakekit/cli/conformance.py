@@ -134,8 +134,8 @@ def bench(args: argparse.Namespace, out: Output) -> None:
             turns=args.turns,
         )
     else:
-        lines = measured.sized(args.size, turns=args.turns)
-    out.rows(measured.NAMES, [line.row() for line in lines])
+        lines = measured.bench_of_size(args.size, turns=args.turns)
+    out.rows(measured.LINE_COLUMNS, [line.row() for line in lines])
 
 
 def _load_adapters(args: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
