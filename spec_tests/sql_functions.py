@@ -458,7 +458,7 @@ def differences(rows: pl.DataFrame, connection: duckdb.DuckDBPyConnection, text:
     source = SqlText(text, "text")
     scope = Scope(sides=(TableScope(names=("drawn",), columns=dict(rows.schema)),))
     typed = Translation(source, scope).run(parse_text(source))
-    values = _computed(rows, typed.expr)
+    values = computed(rows, typed.expr)
     assert values.dtype == typed.dtype, (text, values.dtype, typed.dtype)
     is_time = isinstance(typed.dtype, (pl.Date, pl.Datetime)) and not typed.is_constant  # Python has no year 10,000
     has_query = any(word in text for word in (" ANY", " ALL", " SOME"))  # DuckDB makes a subquery of them, and TRY takes none
@@ -470,7 +470,7 @@ def differences(rows: pl.DataFrame, connection: duckdb.DuckDBPyConnection, text:
     return [pair for pair in pairs if pair[1] is not None or not typed.is_number]
 
 
-def _computed(rows: pl.DataFrame, expr: pl.Expr) -> pl.Series:
+def computed(rows: pl.DataFrame, expr: pl.Expr) -> pl.Series:
     """Return the values of an expression; NULL for the rows for which it fails."""
     try:
         return rows.lazy().select(expr.alias("v")).collect()["v"]

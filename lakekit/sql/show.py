@@ -14,6 +14,7 @@ from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.catalog.views import MATERIALIZED_TABLE as MATERIALIZED, MaterializedTable, View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.expressions.functions import FORMS, all_functions
+from lakekit.expressions.sql_function import spark_difference
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.dml import schema_of
@@ -191,16 +192,17 @@ def materialized_tables(catalog: Catalog, database: str | None) -> list[Material
 
 
 def _functions(statement: Statement) -> StatementResult:
-    """Return the table of the functions of conditions and values, a row for each name."""
+    """Return the functions of conditions and values, a row for each name; `in_spark`: where Spark differs."""
     is_wanted = like(statement)
     rows = [
-        (name, ", ".join(function.arguments), function.result, function.note)
+        (name, ", ".join(function.arguments), function.result, function.note, spark_difference(name))
         for function in all_functions()
         for name in function.names
         if is_wanted(name)
     ]
-    forms = [(name, "", "", note) for name, note in FORMS.items() if is_wanted(name)]
-    return StatementResult("function string, arguments string, result string, note string", [*rows, *forms])
+    forms = [(name, "", "", note, spark_difference(name)) for name, note in FORMS.items() if is_wanted(name)]
+    columns = "function string, arguments string, result string, note string, in_spark string"
+    return StatementResult(columns, [*rows, *forms])
 
 
 _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {

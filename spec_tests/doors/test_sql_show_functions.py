@@ -6,9 +6,11 @@ from lakekit.expressions.functions import FORMS, all_functions
 
 def test_all_functions_are_listed_under_each_name(tmp_path):
     shown = lk.connect(str(tmp_path)).sql("SHOW FUNCTIONS")
-    assert shown.columns == ["function", "arguments", "result", "note"]
+    assert shown.columns == ["function", "arguments", "result", "note", "in_spark"]
     assert shown["function"].to_list() == [*(name for function in all_functions() for name in function.names), *FORMS]
-    assert shown.filter(shown["function"] == "upper").row(0) == ("upper", "STRING", "STRING", all_functions_by_name()["upper"].note)
+    note = all_functions_by_name()["upper"].note
+    assert shown.filter(shown["function"] == "upper").row(0) == ("upper", "STRING", "STRING", note, "several letters for one: ß is SS")
+    assert shown.filter(shown["function"] == "abs")["in_spark"].to_list() == [""]
 
 
 def all_functions_by_name():
