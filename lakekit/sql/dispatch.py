@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakekit import sql
 from lakekit.errors import LakekitError, Unsupported
 from lakekit.options.redaction import piece
-from lakekit.sql.error_position import add_position
+from lakekit.sql.tokenizer import add_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable

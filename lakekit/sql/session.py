@@ -21,9 +21,8 @@ from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult
 from lakekit.sql.duckdb_backend import DuckDBBackend
-from lakekit.sql.error_position import add_position
 from lakekit.sql.parameters import named_frames, number
-from lakekit.sql.tokenizer import TokenStream, quote_dollars
+from lakekit.sql.tokenizer import TokenStream, add_position, quote_dollars
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:

@@ -6,16 +6,21 @@
 In lakekit's dialect a text stands in single quotes, in which a quote is doubled and a backslash is a character as any
 other; double quotes and back quotes enclose a name. In Spark's, double quotes enclose a text too, and a backslash
 escapes. A hint is `/*+ … */` between two tokens: what takes none refuses it.
+
+What reads a statement raises errors with line, column and caret. What a statement then asks of a catalog or a table
+knows names alone: `add_position` points at the name in the statement.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
+from lakekit.errors import AlreadyExists, InvalidOption, NotFound, SchemaMismatch, SqlError
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
 from lakekit.types import quote_identifier
@@ -23,9 +28,10 @@ from lakekit.types import quote_identifier
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.errors import SqlError
+    from lakekit.errors import LakekitError
 
 _DIALECTS = {"lakekit": "lakekit", "spark": "spark-statement"}
+_POSITION = re.compile(r"\bline \d+, column \d+: ")
 _TEXTS = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING, TokenType.RAW_STRING})
 _OTHER_LITERALS = frozenset({TokenType.BYTE_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING})
 _MAX_TOKEN_CHARS = 60
@@ -433,6 +439,39 @@ def _comments(text: str, at: int, stop: int) -> Iterator[tuple[int, int]]:
                 end += 2 if step else 1
             yield at, end
         at = end
+
+
+# ---- places of errors ----------------------------------------------------------------------------
+
+
+def add_position(wrong: LakekitError, tokens: TokenStream) -> None:
+    """Add line, column and caret to the message of an error about a statement, where they are known and missing."""
+    if _POSITION.search(wrong.message):
+        return
+    position = tokens.first_position if isinstance(wrong, SqlError) else _position_of_name(wrong, tokens)
+    if position is None:
+        return
+    located = tokens.source.error(position, wrong.message)
+    wrong.args = located.args
+    if isinstance(wrong, SqlError):
+        wrong.line, wrong.column = located.line, located.column
+
+
+def _position_of_name(wrong: LakekitError, tokens: TokenStream) -> int | None:
+    """Return where the name stands that an error is about; None where it stands nowhere."""
+    if isinstance(wrong, (NotFound, AlreadyExists)):
+        names = [wrong.name]
+    elif isinstance(wrong, SchemaMismatch):
+        names = [wrong.column]
+    elif isinstance(wrong, InvalidOption):
+        names = [wrong.value, wrong.key]
+    else:
+        names = []
+    parts = [part for name in names if name for part in (name, name.rpartition(".")[2]) if part]
+    return next((position for part in parts if (position := tokens.position_of(part)) is not None), None)
+
+
+# ---- texts ---------------------------------------------------------------------------------------
 
 
 def find_placeholders(text: str, dialect: str) -> list[Token]:

@@ -1,10 +1,12 @@
-"""README's table of errors, made from the classes: `python -m spec_tests.house.readme`."""
+"""README's table of errors, made from the classes, and the table of functions of SQL.md: `python -m spec_tests.house.readme [functions]`."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 
 from lakekit import errors
+from lakekit.expressions.functions import FORMS, all_functions
 
 
 def error_table() -> str:
@@ -27,5 +29,13 @@ def error_table() -> str:
     return table + "\n"
 
 
+def function_table() -> str:
+    """The operators and functions of conditions, a row each, then the forms that are no function."""
+    rows = [(", ".join(f"`{name}`" for name in function.names), ", ".join(function.arguments), function.result, function.note) for function in all_functions()]
+    rows += [(f"`{name}`", "", "", note) for name, note in FORMS.items()]
+    cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(["| function | arguments | result | meaning |", "|---|---|---|---|", *cells]) + "\n"
+
+
 if __name__ == "__main__":
-    print(error_table(), end="")
+    print(function_table() if sys.argv[1:] == ["functions"] else error_table(), end="")

@@ -71,7 +71,7 @@ CATALOG = "catalog.catalog catalog.catalog_core catalog.connection catalog.ident
 QUERY = """
 expressions.dialect expressions.parser expressions.scope expressions.typed_expression
 sql.backend sql.cage sql.dispatch sql.duckdb_backend sql.parameters sql.query_expression sql.query_frame sql.query_refusal sql.query_scan sql.query_tree
-sql.duckdb_tree sql.error_position sql.query_text sql.session sql.session_statement sql.tokenizer
+sql.duckdb_tree sql.query_text sql.session sql.session_statement sql.tokenizer
 """
 EMPTY = "data_file file_index lsm bucket commit ddl dml maintenance.compact inspection notebook format_table text_format codec"
 """Rooms of lakekit that a query without tables does not enter."""
