@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,8 @@ _NO_BREAK = re.compile(r"[^\n]")
 _MAX_LINE_CHARS = 120
 """The length of a line of the text in an error; a longer one is cut around the place."""
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_BRACKETS = frozenset("()[]{}")
+_HALF = re.compile("[\ud800-\udfff]")
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(?P<kind>\w+)'>")
@@ -83,11 +85,15 @@ _OPERATOR_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """A text with what it is called in errors, as `where= for shop.orders`, and its dialect."""
+    """A text with what it is called in errors, as `where= for shop.orders`, and its dialect.
+
+    `tokens`: those of the text, where it was tokenized already.
+    """
 
     text: str
     name: str = "statement"
     dialect: str = "lakekit"
+    tokens: Sequence[Token] | None = field(default=None, repr=False, compare=False)
 
     def error(self, position: int, problem: str) -> SqlError:
         """Return the error about the text at an offset, with line, column and caret, without secrets."""
@@ -137,7 +143,7 @@ def parse_query(source: SqlText) -> tuple[Node, list[Token], str]:
 
     Raises: the errors of `parse_statement`.
     """
-    tokens, text = tokenize(source), source.text
+    tokens, text = tokenize(source) if source.tokens is None else list(source.tokens), source.text
     if source.dialect == "lakekit" and ("--" in text or "/*" in text):
         blank = _blank_comments(text, tokens)
         tokens, text = (tokens if blank == text else tokenize(replace(source, text=blank))), blank
@@ -169,8 +175,8 @@ def tokenize(source: SqlText) -> list[Token]:
         raise TypeError(msg)
     if len(text) > MAX_CHARS:
         raise source.error(MAX_CHARS, f"a text of {len(text):,} characters; at most {MAX_CHARS:,} are parsed")
-    if (half := next((at for at, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)) is not None:
-        raise source.error(half, f"{text[half]!a} is half of a character")
+    if (half := _HALF.search(text)) is not None:
+        raise source.error(half.start(), f"{half[0]!a} is half of a character")
     try:
         tokens: list[Token] = _dialect_of(source.dialect).tokenize(text)
     except TokenError:
@@ -180,14 +186,15 @@ def tokenize(source: SqlText) -> list[Token]:
         failed = False
     if failed:  # outside of the block: sqlglot's error quotes the text
         raise source.error(_last_quote(text), "a quote, or a comment, that does not end")
-    for token in tokens:  # scalar: one a word of a statement
-        if token.token_type == TokenType.NUMBER and _NUMBER.fullmatch(token.text) is None:
-            raise source.error(token.start, f"{token.text[:40]!r} is no number; write blanks around + and -")
     depth = 0
     for token in tokens:  # scalar: one a word of a statement
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
-        if depth > MAX_DEPTH:
-            raise source.error(token.start, f"more than {MAX_DEPTH} brackets are open")
+        kind, written = token.token_type, token.text
+        if kind is TokenType.NUMBER and _NUMBER.fullmatch(written) is None:
+            raise source.error(token.start, f"{written[:40]!r} is no number; write blanks around + and -")
+        if written in _BRACKETS:
+            depth += (kind in _OPEN) - (kind in _CLOSE)
+            if depth > MAX_DEPTH:
+                raise source.error(token.start, f"more than {MAX_DEPTH} brackets are open")
     return tokens
 
 

@@ -95,7 +95,7 @@ class DuckDBBackend:
         Raises what the catalog raises, `SqlError` for what is no query, `Unsupported` for what a query may not ask for,
         `ColumnNotFound`, `SchemaMismatch`.
         """
-        query = self.tree(statement, SqlText(text, "query", statement.tokens.dialect))
+        query = self.tree(statement, statement.tokens.query_source(text))
         for answer in (query_frame.plain_frame, query_frame.row_count):
             rows = answer(query)
             if rows is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
@@ -38,12 +38,13 @@ _MAX_TOKEN_CHARS = 60
 """How much of a token an error shows."""
 _PARAMETER_SIGNS = ("$", ":")
 """What stands before the number or name of a parameter."""
+_MAX_KEPT = 10_000
+"""How many tokens of sqlglot are kept for the parser."""
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "TABLE"})
 """Words that begin a query within a statement, which may have hints of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token of a statement.
 
     `kind` is "word", "quoted", "text", "number", "literal" or "sign"; `text` the token as written, from `start` to
@@ -81,6 +82,8 @@ class TokenStream:
     position: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The values of parameters, by number or name."""
+    sqlglot_tokens: Sequence[Any] = ()
+    """The tokens that sqlglot found, of a statement that is alone in its text."""
 
     @staticmethod
     def of(text: str, dialect: str = "lakekit", *, name: str = "statement") -> TokenStream:
@@ -102,7 +105,8 @@ class TokenStream:
         streams: list[TokenStream] = []
         tokens: list[Token] = []
         first = 0
-        for token in _tokens(source):  # scalar: one a word of a statement
+        found = tokenize(source)
+        for token in _tokens(source, found):  # scalar: one a word of a statement
             if token.kind != "sign" or token.text != ";":
                 tokens.append(token)
                 continue
@@ -115,6 +119,8 @@ class TokenStream:
             raise source.error(len(text.rstrip()), "wants a statement, and it ends")
         for stream in streams:
             stream.parameters = parameters or {}
+        if len(streams) == 1 and len(found) <= _MAX_KEPT:
+            streams[0].sqlglot_tokens = [token for token in found if token.end < streams[0].stop]
         return streams
 
     @property
@@ -156,6 +162,12 @@ class TokenStream:
     def remaining_text(self) -> str:
         """All that comes, as it stands in the statement, hints and remarks at its end among it."""
         return "" if self.next is None else self.text[self.next.start : self.stop].rstrip()
+
+    def query_source(self, text: str, name: str = "query") -> SqlText:
+        """Return a text of the statement as a query, with the tokens that were found where it is all that comes."""
+        if self.sqlglot_tokens and self.position == 0 and text == self.remaining_text:
+            return SqlText(self.text[: self.stop].rstrip(), name, self.dialect, self.sqlglot_tokens)
+        return SqlText(text, name, self.dialect)
 
     def slice(self, start: int, stop: int) -> str:
         """Return the text from one token to before another, with the hints and remarks between and behind them."""
@@ -347,16 +359,16 @@ def _stream(source: SqlText, first: int, stop: int, tokens: list[Token]) -> Toke
     return TokenStream(source, first, stop, tokens, list(_hints(source.text, tokens, first, stop)))
 
 
-def _tokens(source: SqlText) -> Iterator[Token]:
+def _tokens(source: SqlText, tokens: Sequence[Any] | None = None) -> Iterator[Token]:
     """Yield the tokens of a text: a keyword of several words as several, and what stands together as one."""
     before: Token | None = None
-    for found in tokenize(source):  # scalar: one a word of a statement
+    for found in tokenize(source) if tokens is None else tokens:  # scalar: one a word of a statement
         start, end = found.start, found.end + 1
         if before is not None and start < before.end:
             continue  # 1D in Spark's dialect: a number, and the cast that its letter stands for
         text = source.text[start:end]
         kind = _kind(found.token_type, text)
-        if kind == "word" and " " in " ".join(text.split()):
+        if kind == "word" and not text.isidentifier() and len(text.split()) > 1:
             for word in _words(text, start):
                 if before is not None:
                     yield before
@@ -374,9 +386,9 @@ def _tokens(source: SqlText) -> Iterator[Token]:
 def _kind(kind: Any, text: str) -> str:
     if kind in _TEXTS:
         return "text"
-    if kind == TokenType.IDENTIFIER:
+    if kind is TokenType.IDENTIFIER:
         return "quoted"
-    if kind == TokenType.NUMBER:
+    if kind is TokenType.NUMBER:
         return "number"
     if kind in _OTHER_LITERALS:
         return "literal"

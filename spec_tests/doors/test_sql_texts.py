@@ -4,6 +4,7 @@ import duckdb
 import pytest
 
 import lakekit as lk
+from lakekit.expressions.dialect import LakekitDialect
 from lakekit.expressions.parser import parse_expression, parse_statement
 
 
@@ -67,3 +68,19 @@ def test_an_index_is_the_one_that_is_written(tmp_path):
     )
     assert cat.sql(text).collect().row(0) == (10, 10, 20, "b", 20)
     assert cat.sql("SELECT date_trunc('month', DATE '2024-03-31'), DATE '2024-03-31' - INTERVAL '1 day'").collect().height == 1
+
+
+@pytest.mark.parametrize("text", ["SELECT 1 AS a", "\n\n  SELECT 1 AS a, $1 AS b\n;", "VALUES (1)", "INSERT INTO t VALUES (1), (DEFAULT)"])
+def test_a_statement_is_cut_into_tokens_once(text, tmp_path, monkeypatch):
+    """Once to see where statements end, and of an INSERT once more for its query."""
+    catalog, cut = lk.connect(tmp_path), []
+    catalog.sql("CREATE TABLE t (id INT)")
+    tokenize = LakekitDialect.tokenize
+    monkeypatch.setattr(LakekitDialect, "tokenize", lambda self, sql, **options: cut.append(sql) or tokenize(self, sql, **options))
+    catalog.sql(text, [2] if "$" in text else None).lazy().collect()
+    assert len(cut) == (2 if "$" in text or "INSERT" in text else 1)
+
+
+def test_the_place_of_an_error_counts_lines_from_the_beginning_of_the_text(tmp_path):
+    with pytest.raises(lk.SqlError, match=r"query: line 3, column 12: "):
+        lk.connect(tmp_path).sql("\n-- one\n  SELECT 1 +")
