@@ -1,10 +1,4 @@
-"""Catalogs: tables by name, `lk.connect(warehouse)["shop.orders"]`.
-
-A catalog does not change what a table is: a table opened by its path is the same. Modules are loaded when they are
-first used, as in `catalog.operations.compact(…)`: a statement without tables needs few of them.
-"""
-
-from __future__ import annotations
+"""Catalogs: tables by name, `lk.connect(warehouse)["shop.orders"]`; a table opened by its path is the same."""
 
 from typing import TYPE_CHECKING
 
