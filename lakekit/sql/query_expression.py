@@ -58,9 +58,12 @@ def _named(output: Node, source: SqlText, text: QueryText | None) -> Node:
     inner = output
     while isinstance(inner, exp.Paren):
         inner = inner.this
-    if isinstance(inner, (*_NAMED, exp.Dot)) or inner.find(exp.Columns, exp.Explode) is not None:
-        return output
     span = output.meta.get("span")
+    is_sign = text is not None and span is not None and source.text[span[0]] == "+"  # which sqlglot leaves out
+    if isinstance(inner, _NAMED) and not (is_sign and isinstance(inner, exp.Column)):
+        return output
+    if inner.find(exp.Columns, exp.Explode) is not None:
+        return output
     if span is None:
         name = output.sql(source.dialect if source.dialect == "spark" else "duckdb", normalize_functions="lower")
     else:

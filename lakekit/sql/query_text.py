@@ -158,6 +158,8 @@ class QueryText:
         covered = sorted((edit.start, edit.end) for edit in replaced)
         text, at, before = self.text, 0, self.start
         for token in self.tokens:  # scalar: one a word of the text
+            if token.start < self.start:
+                continue
             gap, is_back_quoted = text[before : token.start], text[token.start] == "`"
             start, end, before = before, token.end + 1, token.end + 1
             if not is_back_quoted and _BLANKS.issuperset(gap):

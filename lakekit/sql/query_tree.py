@@ -160,10 +160,12 @@ class QueryTree:
 
     def _translate_calls(self, name: str) -> bool:
         """Put what sqlglot writes in the place of calls of a function, and return whether there are some."""
-        for node, text in self.view_texts:
-            node.set("this", text.write(widens=False))
-        found = [translate_calls(tree, text, name) for tree, text in self.read_texts]
-        return any(found)
+        found = False
+        for tree, text in reversed(self.read_texts):  # a view within another stands behind it
+            for node, query in self.view_texts:
+                node.set("this", query.write(widens=False))
+            found = translate_calls(tree, text, name) or found
+        return found
 
     def _checked(self, run: QueryRun) -> tuple[str, str]:
         """Return the statement that DuckDB runs, without and with sums of INT in BIGINT; the same where it has none.

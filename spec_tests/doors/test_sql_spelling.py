@@ -117,7 +117,20 @@ def test_the_text_of_a_view_is_its_own(cat):
     assert cat.sql("SELECT o.x FROM shop.w AS o(x, y, z) WHERE o.x > 100").collect().rows() == [(2147483647,)]
     assert cat.sql("TABLE shop.w LIMIT 1").collect().rows() == [(1, "2024-01-31", 2)]
     assert cat.sql("SELECT count(*), max(w.`id + 1`) FROM q: shop.w JOIN shop.w USING (id)").collect().rows() == [(4, 2147483648)]
+    cat.sql("CREATE TEMPORARY VIEW shop.x AS SELECT regexp_like(d, '2024') AS y, w.* FROM shop.w")
+    assert cat.sql("SELECT regexp_like(v, (SELECT min(`d`) FROM shop.x WHERE y)), +id FROM shop.t WHERE id = 1").collect().to_dicts() == [
+        {"regexp_like(v, (SELECT min(`d`) FROM shop.x WHERE y))": False, "+id": 1}
+    ]
     assert cat.sql("SELECT `id + 1` FROM shop.w WHERE id > 100", dialect="spark").collect().rows() == [(2147483648,)]
+
+
+def test_the_query_of_a_copy_is_its_own(cat, tmp_path):
+    for text in ("(SELECT id, `v`, id+1 FROM shop.t@v1 -- c\n WHERE id < ? ORDER BY id)", "shop.t", "shop . `t`@v1 /* a */"):
+        asked = f"COPY {text} TO '{tmp_path}/copy.csv' (FORMAT csv, HEADER /* of names */) -- end"
+        cat.sql(asked, [5] if "?" in text else None, files=True)
+        assert (tmp_path / "copy.csv").read_text().startswith("id,v,id+1\n1,a'b,2\n" if "?" in text else "id,order id,d")
+    with pytest.raises(lk.SqlError, match="line 2, column 11: "):
+        cat.sql(f"COPY (SELECT id,\n max(1) + nope(v) FROM shop.t) TO '{tmp_path}/copy.csv'", files=True)
 
 
 @pytest.mark.parametrize(
