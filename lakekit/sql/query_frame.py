@@ -267,9 +267,10 @@ def _converted(name: str, own: pl.DataType, dtype: pl.DataType) -> pl.Expr:
     column = col(name)
     if dtype == VARIANT_DTYPE and own != VARIANT_DTYPE:
         column = column.ext.storage() if isinstance(own, pl.BaseExtension) else column
-        return pl.struct(
+        parts = pl.struct(
             column.struct.field("value").alias("value"), column.struct.field("metadata").alias("metadata")
-        ).alias(name)
+        )
+        return pl.when(col(name).is_not_null()).then(parts).alias(name)
     return column.cast(dtype)
 
 

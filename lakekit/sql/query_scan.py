@@ -5,7 +5,8 @@
 
 DuckDB hands on the columns that the query needs and the conditions that compare a column with constants (=, <>, <, <=,
 >, >=, IN, IS NULL, BETWEEN, and AND and OR of them; not those of FLOAT and DOUBLE that a NaN could satisfy). What else
-a query says, DuckDB computes itself from the rows. MAP columns, which are lists in Polars, go in as DuckDB's own type.
+a query says, DuckDB computes itself from the rows. MAP and VARIANT columns, which are lists and structs of binaries in
+Polars, go in as DuckDB's own types.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from lakekit.columns import cast_columns, cols, instance
+from lakekit.columns import cast_columns, col, cols, instance
 from lakekit.errors import Unsupported
+from lakekit.format.polars_types import VARIANT_DTYPE
 from lakekit.options.redaction import excerpt
 from lakekit.read.user_expressions import translate_panics
 from lakekit.storage.object_store_requests import typed_refusals
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
+_DUCKDB_VARIANT = pl.Extension("arrow.parquet.variant", VARIANT_DTYPE, "")
+"""The type of Arrow that DuckDB reads as its VARIANT: values are reached by path, `v.a.b`, and cast."""
 _MIN_CHUNK_ROWS = 10_000
 """Chunks with fewer rows are joined: DuckDB hands on a batch for each."""
 
@@ -63,6 +67,8 @@ class QueryScan:
         fields = {field.name: field for field in self.fields()}
         types = {name: _duckdb_dtype(fields[name].type, dtype) for name, dtype in schema.items() if name in fields}
         rows = cast_columns(rows, {name: dtype for name, dtype in types.items() if dtype != schema[name]})
+        variants = [name for name in types if schema[name] == VARIANT_DTYPE and fields[name].type.root == "VARIANT"]
+        rows = rows.with_columns(col(name).ext.to(_DUCKDB_VARIANT) for name in variants) if variants else rows
         return rows if self.limit is None else rows.head(self.limit)
 
     def registered(self, failures: list[BaseException], *, empty: bool = False) -> pl.LazyFrame:
