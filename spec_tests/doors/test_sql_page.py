@@ -11,7 +11,7 @@ from lakekit import errors
 from spec_tests.house.readme import function_table
 from spec_tests.house.source import ROOT
 
-PAGE = (ROOT / "SQL.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "notebooks" / "SQL.md").read_text(encoding="utf-8")
 STATEMENT = re.compile(r"^(?P<text>.*?;)(?: +-- refused: (?P<error>\w+))?$", re.MULTILINE | re.DOTALL)
 
 
