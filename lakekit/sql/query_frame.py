@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -37,6 +38,15 @@ UNNAMED = "element"
 """How the names of fields begin that ROW(…) gives no names: element1, element2, …"""
 _BATCH_ROWS, _BATCH_VALUES = 122_880, 1 << 21
 """Rows of a batch, a row group of DuckDB; fewer where there are many columns, since DuckDB makes room for all."""
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    exp.EQ: eq,
+    exp.NEQ: ne,
+    exp.LT: lt,
+    exp.LTE: le,
+    exp.GT: gt,
+    exp.GTE: ge,
+}
+_INTEGER_BITS: dict[pl.DataType, int] = {pl.Int8(): 8, pl.Int16(): 16, pl.Int32(): 32, pl.Int64(): 64}
 _TYPES: dict[str, pl.DataType] = {
     "boolean": pl.Boolean(),
     "tinyint": pl.Int8(),
@@ -149,33 +159,79 @@ def lazy_frame(bound: BoundQuery) -> pl.LazyFrame:
 def plain_frame(query: QueryTree) -> pl.LazyFrame | None:
     """Return the rows of `SELECT a, b FROM t`, for which there is nothing to compute; None for any other query.
 
-    Later filters reach the table's own planning, and rows are streamed as those of `t.scan()`.
+    WHERE may compare columns with constants, where no two engines differ (`_plain_condition`). Later filters reach the
+    table's own planning, and rows are streamed as those of `t.scan()`.
     """
-    scan = plain_scan(query)
+    scan = plain_scan(query, "where")
     first = None if scan is None or not is_plain(query.tree) else first_rows(query.tree)
     if scan is None or first is None:
         return None
     rows = scan.rows()
-    own, alias = rows.collect_schema().names(), (query.tree.args["from_"].alias_or_name or "").lower()
+    schema, alias = rows.collect_schema(), (query.tree.args["from_"].alias_or_name or "").lower()
+    if (where := query.tree.args.get("where")) is not None:
+        condition = _plain_condition(where.this, schema, alias)
+        if condition is None:
+            return None
+        rows = rows.filter(condition)
     columns: list[tuple[str, str]] = []
     for output in query.tree.expressions:  # scalar: one a column
         column = output.unalias()
-        if column.args.get("table") is not None and column.text("table").lower() != alias:
-            return None
         if column.is_star:
-            if any(isinstance(part, exp.Star) and any(part.args.values()) for part in column.walk()):
+            is_of_table = column.text("table").lower() in ("", alias)
+            if not is_of_table or any(isinstance(part, exp.Star) and any(part.args.values()) for part in column.walk()):
                 return None
-            columns += [(name, name) for name in own]
+            columns += [(name, name) for name in schema]
             continue
-        matches = [name for name in own if name == column.name] or [
-            name for name in own if name.lower() == column.name.lower()
-        ]
-        if not isinstance(column, exp.Column) or len(matches) != 1 or len(column.parts) > 2:
+        name = _own_column(column, schema, alias)
+        if name is None:
             return None
-        columns.append((matches[0], output.alias or matches[0]))
+        columns.append((name, output.alias or name))
     names = _unique([name for _, name in columns])
-    rows = rows.select(col(name).alias(to) for (name, _), to in zip(columns, names, strict=True))
+    if columns != [(name, name) for name in schema]:
+        rows = rows.select(col(name).alias(to) for (name, _), to in zip(columns, names, strict=True))
     return rows if first == (0, None) else rows.slice(*first)  # a slice keeps later filters from the scan
+
+
+def _own_column(column: Any, schema: pl.Schema, alias: str) -> str | None:
+    """Return the name of the column of a table that a node stands for; None where it stands for anything else."""
+    is_own = isinstance(column, exp.Column) and len(column.parts) <= 2
+    if not is_own or (column.args.get("table") is not None and column.text("table").lower() != alias):
+        return None
+    matches = [name for name in schema if name == column.name] or [
+        name for name in schema if name.lower() == column.name.lower()
+    ]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _plain_condition(node: Any, schema: pl.Schema, alias: str) -> pl.Expr | None:
+    """Return comparisons joined by AND, of integers with integers of their type, and whether texts are equal.
+
+    None for anything else: DuckDB computes it.
+    """
+    if isinstance(node, exp.Paren):
+        return _plain_condition(node.this, schema, alias)
+    if isinstance(node, exp.And):
+        sides = [_plain_condition(side, schema, alias) for side in (node.this, node.expression)]
+        return None if sides[0] is None or sides[1] is None else sides[0] & sides[1]
+    name = _own_column(node.this, schema, alias) if type(node) in _COMPARISONS else None
+    value = None if name is None else _plain_value(node.expression, schema[name])
+    if name is None or value is None or (isinstance(value, str) and type(node) is not exp.EQ):
+        return None
+    return _COMPARISONS[type(node)](col(name), value)
+
+
+def _plain_value(node: Any, dtype: pl.DataType) -> int | str | None:
+    """Return a literal that is a value of a type of integers or texts; None for anything else."""
+    sign, node = (-1, node.this) if isinstance(node, exp.Neg) else (1, node)
+    if not isinstance(node, exp.Literal):
+        return None
+    if node.is_string:
+        return node.name if sign == 1 and dtype == pl.String() else None
+    bits = _INTEGER_BITS.get(dtype)
+    if bits is None or not (node.name.isascii() and node.name.isdecimal()):
+        return None
+    value = sign * int(node.name)
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
 def row_count(query: QueryTree) -> pl.LazyFrame | None:

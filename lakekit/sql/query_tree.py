@@ -360,10 +360,10 @@ def check_length(query: str) -> None:
         )
 
 
-def plain_scan(query: QueryTree) -> QueryScan | None:
-    """Return the scan of `SELECT … FROM t`, with LIMIT and OFFSET or without; None for any other query."""
-    tree = query.tree
-    if not isinstance(tree, exp.Select) or any(value for key, value in tree.args.items() if key not in _CLAUSES):
+def plain_scan(query: QueryTree, *others: str) -> QueryScan | None:
+    """Return the scan of `SELECT … FROM t`, with LIMIT, OFFSET and `others` or without; None for any other query."""
+    tree, allowed = query.tree, _CLAUSES.union(others)
+    if not isinstance(tree, exp.Select) or any(value for key, value in tree.args.items() if key not in allowed):
         return None
     source = tree.args.get("from_")
     if source is None or not isinstance(source.this, exp.Table):
