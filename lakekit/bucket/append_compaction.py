@@ -106,11 +106,11 @@ def group_files_to_rewrite(
 
 
 def _join_into_bins(
-    groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, least: int
+    groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, minimum: int
 ) -> list[tuple[DataFileMeta, ...]]:
     """Return the groups joined, smallest first, into bins that weigh at least two target files each.
 
-    The last bin, which may weigh less, is kept if it has at least `least` files.
+    The last bin, which may weigh less, is kept if it has at least `minimum` files.
     """
     bins: list[tuple[DataFileMeta, ...]] = []
     bin_files: tuple[DataFileMeta, ...] = ()
@@ -120,7 +120,7 @@ def _join_into_bins(
         if len(bin_files) > 1 and weight >= 2 * options.rolling_size_bytes:
             bins.append(bin_files)
             bin_files = ()
-    return [*bins, bin_files] if len(bin_files) >= least else bins
+    return [*bins, bin_files] if len(bin_files) >= minimum else bins
 
 
 def _size_sort_key(file: DataFileMeta) -> tuple[int, int, str]:
@@ -192,7 +192,7 @@ class RewriteTarget:
     ctx: TableContext
     partition: bytes
     bucket: int
-    names: FileNames
+    file_names: FileNames
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
     snapshot_id: int | None = None
 
@@ -204,8 +204,8 @@ class RewriteTarget:
             bucket=self.bucket,
             level=0,
             source=COMPACT_SOURCE,
-            names=self.names,
-            keyed=False,
+            file_names=self.file_names,
+            is_keyed=False,
             first_sequence_number=first_sequence_number,
         )
 
@@ -271,14 +271,14 @@ class AppendBucket(_UnmergedBucket):
     ctx: TableContext
     partition: bytes
     bucket: int
-    names: FileNames
+    file_names: FileNames
     restored_bucket: RestoredBucket
     pending_files: list[DataFileMeta]
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
     def restore(
-        ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames
+        ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, file_names: FileNames
     ) -> AppendBucket:
         """Return the (partition, bucket) as a snapshot has it."""
         partition, bucket_number = bucket_id
@@ -286,7 +286,7 @@ class AppendBucket(_UnmergedBucket):
             ctx=ctx,
             partition=partition,
             bucket=bucket_number,
-            names=names,
+            file_names=file_names,
             restored_bucket=restored,
             pending_files=sort_by_sequence(restored.files),
         )
@@ -333,7 +333,7 @@ class AppendBucket(_UnmergedBucket):
             ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
-            names=self.names,
+            file_names=self.file_names,
             deletions={} if self.vectors is None else self.vectors.positions,
             snapshot_id=self.restored_bucket.snapshot_id,
         )
@@ -471,7 +471,7 @@ class ClusteredBucket(_UnmergedBucket):
 
     @staticmethod
     def restore(
-        ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames
+        ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, file_names: FileNames
     ) -> ClusteredBucket:
         """Return the (partition, bucket) as a snapshot has it.
 
@@ -480,7 +480,7 @@ class ClusteredBucket(_UnmergedBucket):
         """
         partition, bucket_number = bucket_id
         target = RewriteTarget(
-            ctx=ctx, partition=partition, bucket=bucket_number, names=names, snapshot_id=restored.snapshot_id
+            ctx=ctx, partition=partition, bucket=bucket_number, file_names=file_names, snapshot_id=restored.snapshot_id
         )
         return ClusteredBucket(target=target, order=sort_order.clustering_order(ctx), files=restored.files)
 

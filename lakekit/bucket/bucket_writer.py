@@ -87,7 +87,7 @@ class MergeTree:
     ctx: TableContext
     partition: bytes
     bucket: int
-    names: FileNames
+    file_names: FileNames
     spec: MergeSpec
     restored_bucket: RestoredBucket
     vectors: BucketDeletionVectors | None = None
@@ -103,7 +103,7 @@ class MergeTree:
         ctx: TableContext,
         bucket_id: tuple[bytes, int],
         restored: RestoredBucket,
-        names: FileNames,
+        file_names: FileNames,
         spec: MergeSpec,
         *,
         replaces: bool,
@@ -114,7 +114,7 @@ class MergeTree:
             ctx=ctx,
             partition=partition,
             bucket=bucket_number,
-            names=names,
+            file_names=file_names,
             spec=spec,
             restored_bucket=restored,
             ignores_existing=replaces,
@@ -214,10 +214,10 @@ class MergeTree:
             partition=self.partition,
             bucket=self.bucket,
             levels=self.levels,
-            names=self.names,
+            file_names=self.file_names,
             spec=self.spec,
             deletions={} if self.vectors is None else self.vectors.positions,
-            previous_rows=looking,
+            find_previous_rows=looking,
             deletion_vectors_only=not looking.columns and not self.spec.ignores_deletes,
             flushed_keys=flushed,
             writes_changelog=not self.ignores_existing,
@@ -279,11 +279,11 @@ class _Increment:
             or self.index
         )
 
-    def apply_compaction(self, result: CompactResult) -> list[DataFileMeta]:
+    def apply_compaction(self, compact_result: CompactResult) -> list[DataFileMeta]:
         """Add the files of a compaction; return the files of earlier ones that it replaced: in no snapshot."""
         unused = []
-        after_names = {file.name for file in result.after}
-        for file in result.before:
+        after_names = {file.name for file in compact_result.after}
+        for file in compact_result.before:
             if file in self.compact_after:
                 self.compact_after.remove(file)
                 # a file that only moved belongs to a snapshot, or to the new files
@@ -291,8 +291,8 @@ class _Increment:
                     unused.append(file)
             else:
                 self.compact_before[file.name] = file
-        self.compact_after += result.after
-        self.compact_changelog += result.changelog
+        self.compact_after += compact_result.after
+        self.compact_changelog += compact_result.changelog
         return unused
 
     def uncommitted_files(self) -> list[DataFileMeta]:
@@ -324,7 +324,7 @@ class BucketWriter:
         bucket: int,
         total_buckets: int,
         restored: RestoredBucket,
-        names: FileNames,
+        file_names: FileNames,
         *,
         spill: SpillFile | None = None,
         replaces: bool = False,
@@ -335,7 +335,7 @@ class BucketWriter:
             partition,
             bucket,
             total_buckets,
-            names,
+            file_names,
         )
         self.kind: BucketKind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
         self.spec = (
@@ -358,9 +358,9 @@ class BucketWriter:
         self._tree: MergeTree | AppendBucket | ClusteredBucket | None = None
         if self.kind == "append" and total_buckets > 0:
             kind = ClusteredBucket if uses_clustering(ctx) else AppendBucket
-            self._tree = kind.restore(ctx, (partition, bucket), restored, names)
+            self._tree = kind.restore(ctx, (partition, bucket), restored, file_names)
         elif self.spec is not None:
-            self._tree = MergeTree.restore(ctx, (partition, bucket), restored, names, self.spec, replaces=replaces)
+            self._tree = MergeTree.restore(ctx, (partition, bucket), restored, file_names, self.spec, replaces=replaces)
 
     @property
     def memory_bytes(self) -> int:
@@ -460,8 +460,8 @@ class BucketWriter:
             bucket=self.bucket,
             level=0,
             source=source,
-            names=self.names,
-            keyed=self.kind != "append",
+            file_names=self.names,
+            is_keyed=self.kind != "append",
             kind=kind,
             first_sequence_number=self.next_sequence,
         )

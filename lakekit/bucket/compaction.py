@@ -69,8 +69,9 @@ class CompactionJob:
     Attributes:
         levels: all data files of the bucket.
         deletions: positions of deleted rows by file name; empty without deletion vectors.
-        previous_rows: finds the rows of keys above the output level. Called only in tables that need lookups.
-        deletion_vectors_only: call `previous_rows` only because it records deleted positions; no older row takes part
+        find_previous_rows: finds the rows of keys above the output level. Called only in tables that need lookups.
+        deletion_vectors_only: call `find_previous_rows` only because it records deleted positions; no older row takes
+            part
             in the merge.
         flushed_keys: keys of files this writer has just flushed, by file name, as far as they are still in memory.
         writes_changelog: write changelog files if the table's producer makes them in compactions. False for a writer
@@ -81,10 +82,10 @@ class CompactionJob:
     partition: bytes
     bucket: int
     levels: LsmLevels
-    names: FileNames
+    file_names: FileNames
     spec: MergeSpec
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
-    previous_rows: PreviousRows = no_previous_rows
+    find_previous_rows: PreviousRows = no_previous_rows
     deletion_vectors_only: bool = False
     flushed_keys: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     writes_changelog: bool = True
@@ -105,12 +106,12 @@ class CompactResult:
     rewritten_names: frozenset[str] = frozenset()
 
 
-def compact_unit(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
+def compact_unit(compaction_job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """Compact the files of a unit.
 
     Raises what reading and writing files raise, `Corrupt`, and what the merge engine refuses; then nothing has changed.
     """
-    work = _CompactionRun(job=replace(job, ctx=with_strict_reads(job.ctx)), unit=unit)
+    work = _CompactionRun(compaction_job=replace(compaction_job, ctx=with_strict_reads(compaction_job.ctx)), unit=unit)
     try:
         if unit.is_per_file:
             for file in unit.files:
@@ -121,9 +122,9 @@ def compact_unit(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
         work.delete_outputs()
         raise
     return CompactResult(
-        before=tuple(work.before),
-        after=tuple(work.after),
-        changelog=tuple(work.changelog),
+        before=tuple(work.removed_files),
+        after=tuple(work.added_files),
+        changelog=tuple(work.changelog_files),
         rewritten_names=frozenset(work.rewritten_names),
     )
 
@@ -133,10 +134,11 @@ def is_small_file(file: DataFileMeta, options: TableOptions) -> bool:
     return file.size_bytes < int(options.rolling_size_bytes // 10 * (options.compaction_small_file_ratio * 10))
 
 
-def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
+def drops_deletes(compaction_job: CompactionJob, unit: CompactionUnit) -> bool:
     """Return whether the output drops deletes: nothing older lies below, or vectors have deleted the older rows."""
     return unit.output_level != 0 and (
-        unit.output_level >= job.levels.highest_used_level or job.ctx.options.deletion_vectors_enabled
+        unit.output_level >= compaction_job.levels.highest_used_level
+        or compaction_job.ctx.options.deletion_vectors_enabled
     )
 
 
@@ -151,9 +153,9 @@ def _compact_sections(run: _CompactionRun) -> None:
 
     Neighbouring sections that are rewritten are written together.
     """
-    options = run.job.ctx.options
+    options = run.compaction_job.ctx.options
     pending: list[_KeyRange] = []
-    for section in _split_by_key_range(run.job, run.unit.files):
+    for section in _split_by_key_range(run.compaction_job, run.unit.files):
         if len(section.files) > 1 or is_small_file(section.files[0], options):
             pending.append(section)
             continue
@@ -171,11 +173,13 @@ class _KeyRange:
     is_in_sequence: bool
 
 
-def _split_by_key_range(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
+def _split_by_key_range(compaction_job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
     if len(files) == 1:
         yield _KeyRange(files=tuple(files), is_in_sequence=True)
         return
-    bounds = merge_read.decode_keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
+    bounds = merge_read.decode_keys(
+        compaction_job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]
+    )
     low, high = bounds.head(len(files)), bounds.tail(len(files))
     sections = sorted_runs.build_sections(
         low.get_columns(),
@@ -192,19 +196,19 @@ def _split_by_key_range(job: CompactionJob, files: Sequence[DataFileMeta]) -> It
 class _CompactionRun:
     """A compaction that is running, and the files it has made so far."""
 
-    job: CompactionJob
+    compaction_job: CompactionJob
     unit: CompactionUnit
-    before: list[DataFileMeta] = field(default_factory=list)
-    after: list[DataFileMeta] = field(default_factory=list)
-    changelog: list[DataFileMeta] = field(default_factory=list)
+    removed_files: list[DataFileMeta] = field(default_factory=list)
+    added_files: list[DataFileMeta] = field(default_factory=list)
+    changelog_files: list[DataFileMeta] = field(default_factory=list)
     rewritten_names: set[str] = field(default_factory=set)
     output_files: list[DataFileMeta] = field(default_factory=list)
     drops_deletes: bool = field(init=False)
     expiration: RecordExpiration | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.drops_deletes = drops_deletes(self.job, self.unit)
-        self.expiration = record_expiration(self.job.ctx, self.job.ctx.runtime.now_ms())
+        self.drops_deletes = drops_deletes(self.compaction_job, self.unit)
+        self.expiration = record_expiration(self.compaction_job.ctx, self.compaction_job.ctx.runtime.now_ms())
 
     # ---- files
 
@@ -218,10 +222,10 @@ class _CompactionRun:
     def upgrade(self, section: _KeyRange) -> None:
         """Move a file to the output level; rewrite it if it cannot be moved unchanged (ENGINE 2.5, 2.7)."""
         [file] = section.files
-        options, output = self.job.ctx.options, self.unit.output_level
-        last = output == self.job.levels.max_level
-        path = data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file)
-        retracts = row_kinds.has_retractions(self.job.ctx, file, path)
+        options, output = self.compaction_job.ctx.options, self.unit.output_level
+        last = output == self.compaction_job.levels.max_level
+        path = data_file_path(self.compaction_job.ctx, self.compaction_job.partition, self.compaction_job.bucket, file)
+        retracts = row_kinds.has_retractions(self.compaction_job.ctx, file, path)
         # above level 0 the delete count is trusted: a file with a wrong count must be rewritten
         if (
             (retracts and (last or file.delete_row_count == 0))
@@ -234,13 +238,13 @@ class _CompactionRun:
             if mode in ("lookup", "first-row") and self._needs_rewrite_to_upgrade(last=last, retracts=retracts):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
-            if mode == "lookup" and self.job.deletion_vectors_only:
+            if mode == "lookup" and self.compaction_job.deletion_vectors_only:
                 self._look_up_keys_of_moved([section])
             elif mode != "plain":
                 for _ in self._merge_slices([section], mode, drops=False):
                     pass  # only the changelog is needed, and, with deletion vectors, the rows that lookups mark
-            self.before.append(file)
-            self.after.append(replace(file, level=output))
+            self.removed_files.append(file)
+            self.added_files.append(replace(file, level=output))
 
     def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
         """Read and merge the files of some sections, and write the rows to new files."""
@@ -251,25 +255,33 @@ class _CompactionRun:
         written = self._write_files(
             self.unit.output_level,
             "data",
-            _capture_keys(frames, self.job.spec.key_columns, keys) if self.job.deletion_vectors_only else frames,
+            _capture_keys(frames, self.compaction_job.spec.key_columns, keys)
+            if self.compaction_job.deletion_vectors_only
+            else frames,
         )
         if len(written) == 1:
             self._cache_keys_of(written[0], keys)
-        self.after += written
+        self.added_files += written
         files = [file for section in sections for file in section.files]
-        self.before += files
+        self.removed_files += files
         self.rewritten_names.update(file.name for file in files)
 
     def _cache_keys_of(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Cache the keys of a file that was just written, for the next lookup."""
         if keys and sum(part.height for part in keys) == file.row_count:
             lookup.cache_keys(
-                self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys)
+                self.compaction_job.ctx,
+                data_file_path(
+                    self.compaction_job.ctx, self.compaction_job.partition, self.compaction_job.bucket, file
+                ),
+                pl.concat(keys),
             )
 
     def delete_outputs(self) -> None:
-        self.job.ctx.storage.delete(
-            paths_with_extra_files(self.job.ctx, self.job.partition, self.job.bucket, self.output_files)
+        self.compaction_job.ctx.storage.delete(
+            paths_with_extra_files(
+                self.compaction_job.ctx, self.compaction_job.partition, self.compaction_job.bucket, self.output_files
+            )
         )
 
     def _is_due(self, file: DataFileMeta) -> bool:
@@ -277,21 +289,27 @@ class _CompactionRun:
 
     def _needs_rewrite_to_upgrade(self, *, last: bool, retracts: bool) -> bool:
         """Return whether a level 0 file must be rewritten: for its format, its deletes, or older rows."""
-        options = self.job.ctx.options
+        options = self.compaction_job.ctx.options
         formats = options.file_format_per_level
         if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):
             return True
         if options.deletion_vectors_enabled and retracts:
             return True
-        return not last and (self.job.spec.engine != "deduplicate" or bool(self.job.spec.sequence_fields))
+        return not last and (
+            self.compaction_job.spec.engine != "deduplicate" or bool(self.compaction_job.spec.sequence_fields)
+        )
 
     def _changelog_mode(self, files: Sequence[DataFileMeta]) -> ChangelogMode:
-        options, output = self.job.ctx.options, self.unit.output_level
+        options, output = self.compaction_job.ctx.options, self.unit.output_level
         if options.changelog_producer == "full-compaction":
-            return "full" if self.job.writes_changelog and output == self.job.levels.max_level else "plain"
+            return (
+                "full"
+                if self.compaction_job.writes_changelog and output == self.compaction_job.levels.max_level
+                else "plain"
+            )
         if not options.needs_lookup or output == 0 or all(file.level != 0 for file in files):
             return "plain"
-        return "first-row" if self.job.spec.engine == "first-row" else "lookup"
+        return "first-row" if self.compaction_job.spec.engine == "first-row" else "lookup"
 
     # ---- rows
 
@@ -307,7 +325,7 @@ class _CompactionRun:
             max(merge_read.estimate_decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files)),
         ):
             # the versions of a slice are released before its merged rows are written
-            if mode == "lookup" and self.job.deletion_vectors_only:
+            if mode == "lookup" and self.compaction_job.deletion_vectors_only:
                 yield self._merge_in_key_order(piece, self._read_and_look_up(piece), drops=drops)
             elif mode != "plain":
                 yield self._merge_with_changelog(piece, mode, waiting, drops=drops)
@@ -322,18 +340,20 @@ class _CompactionRun:
 
         The keys of files that were just written are in memory; with them the levels of the rows need not be read.
         """
-        level0_keys = [self.job.flushed_keys.get(file.name) for file in task.files if file.level == 0]
+        level0_keys = [self.compaction_job.flushed_keys.get(file.name) for file in task.files if file.level == 0]
         cached_keys = [keys for keys in level0_keys if keys is not None]
         if len(cached_keys) == len(level0_keys) and not task.range_conditions and self.expiration is None:
             versions = self._read_versions(task, levelled=False)
             for keys in cached_keys:
-                self.job.previous_rows(keys)
+                self.compaction_job.find_previous_rows(keys)
             return versions
         versions = self._read_versions(task, levelled=True)
         # by gather, as a filter is a query, which would wait for the threads of other queries
         level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
-        self.job.previous_rows(
-            pl.DataFrame([versions.get_column(name).gather(level0_rows) for name in self.job.spec.key_columns])
+        self.compaction_job.find_previous_rows(
+            pl.DataFrame(
+                [versions.get_column(name).gather(level0_rows) for name in self.compaction_job.spec.key_columns]
+            )
         )
         return versions
 
@@ -345,9 +365,9 @@ class _CompactionRun:
         if (
             len(sections) == 1
             and len(sections[0].files) == 1
-            and (flushed_keys := self.job.flushed_keys.get(sections[0].files[0].name)) is not None
+            and (flushed_keys := self.compaction_job.flushed_keys.get(sections[0].files[0].name)) is not None
         ):
-            self.job.previous_rows(flushed_keys)
+            self.compaction_job.find_previous_rows(flushed_keys)
             self._cache_keys_of(sections[0].files[0], [flushed_keys])
             return
         task = self._merge_task(sections)
@@ -355,45 +375,50 @@ class _CompactionRun:
             keys = scan_files(
                 task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id
             ).collect()
-        self.job.previous_rows(keys)
+        self.compaction_job.find_previous_rows(keys)
 
     def _merge_with_changelog(
         self, task: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
     ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
-        key = self.job.spec.key_columns
+        key = self.compaction_job.spec.key_columns
         result, changes = self._merge_section(self._read_versions(task, levelled=True), mode)
         if changes is not None and changes.height:
             waiting.append(sort_by_key(changes, key))
             del changes
-        if sum(frame.estimated_size() for frame in waiting) > self.job.ctx.options.lakekit_merge_memory_bytes // 4:
+        if (
+            sum(frame.estimated_size() for frame in waiting)
+            > self.compaction_job.ctx.options.lakekit_merge_memory_bytes // 4
+        ):
             self._write_changelog(waiting)
         merged = result.filter(pl.col(KIND) & 1 == 0) if drops else result
         return sort_by_key(merged, key)
 
     def _merge_section(self, section: pl.DataFrame, mode: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """Return the merged rows of a section, and its changelog."""
-        options, rule = self.job.ctx.options, self.job.spec
-        tells = self.job.writes_changelog and options.changelog_producer in ("lookup", "full-compaction")
+        options, rule = self.compaction_job.ctx.options, self.compaction_job.spec
+        tells = self.compaction_job.writes_changelog and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
         compared = merge.select_compared_fields(
             rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
         )
         if mode == "first-row":
-            return lookup.merge_first_rows(section, rule, self.job.previous_rows, writes_changelog=tells)
+            return lookup.merge_first_rows(
+                section, rule, self.compaction_job.find_previous_rows, writes_changelog=tells
+            )
         if mode == "lookup":
             return lookup.merge_with_lookup(
-                section, rule, self.job.previous_rows, compared=compared, writes_changelog=tells
+                section, rule, self.compaction_job.find_previous_rows, compared=compared, writes_changelog=tells
             )
-        return lookup.merge_for_full_compaction(section, rule, self.job.levels.max_level, compared)
+        return lookup.merge_for_full_compaction(section, rule, self.compaction_job.levels.max_level, compared)
 
     @property
     def _row_bytes(self) -> int:
         """Return about how much memory a row takes during a merge: it is held twice, as read and as sorted."""
-        return 2 * (merge_read.estimate_row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
+        return 2 * (merge_read.estimate_row_bytes(self.compaction_job.ctx.schema.fields) + _SYSTEM_BYTES)
 
     def _merge_task(self, sections: Sequence[_KeyRange]) -> MergeTask:
-        job = self.job
+        job = self.compaction_job
         files = tuple(file for section in sections for file in section.files)
         return MergeTask(
             ctx=job.ctx,
@@ -408,7 +433,7 @@ class _CompactionRun:
     def _merge_in_key_order(self, task: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
         """Return the merged rows of a slice in key order."""
         with add_paths_to_errors(task.paths):
-            return _merge_by_key(section, self.job.spec, drops=drops)
+            return _merge_by_key(section, self.compaction_job.spec, drops=drops)
 
     def _merge_candidates(self, task: MergeTask) -> pl.DataFrame:
         """Return the rows from which the merged rows of a slice are made.
@@ -464,22 +489,22 @@ class _CompactionRun:
     def _write_changelog(self, waiting: list[pl.DataFrame]) -> None:
         """Write the changelog rows that wait."""
         if waiting:
-            self.changelog += self._write_files(self.unit.output_level, "changelog", waiting)
+            self.changelog_files += self._write_files(self.unit.output_level, "changelog", waiting)
             waiting.clear()
 
     def _write_files(
         self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]
     ) -> list[DataFileMeta]:
-        job = self.job
+        job = self.compaction_job
         target = WriteTarget(
             ctx=job.ctx,
             partition=job.partition,
             bucket=job.bucket,
             level=level,
             source=COMPACT_SOURCE if kind == "data" else APPEND_SOURCE,
-            names=job.names,
+            file_names=job.file_names,
             kind=kind,
-            keyed=True,
+            is_keyed=True,
         )
         written = write_run(target, (frame for frame in frames if frame.height))
         self.output_files += written

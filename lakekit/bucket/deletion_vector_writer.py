@@ -130,9 +130,9 @@ class BucketDeletionVectors:
         """Return the index files that hold these vectors until they are written again."""
         return self._written_files
 
-    def add_positions(self, deleted: Mapping[str, NDArray[np.integer]]) -> None:
+    def add_positions(self, deleted_positions: Mapping[str, NDArray[np.integer]]) -> None:
         """Add positions of deleted rows."""
-        new = {name: positions for name, positions in deleted.items() if len(positions)}
+        new = {name: positions for name, positions in deleted_positions.items() if len(positions)}
         after = merge_positions(self.positions, new)
         self.is_changed |= any(len(after[name]) != len(self.positions.get(name, ())) for name in new)
         self.positions = after

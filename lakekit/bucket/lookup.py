@@ -11,9 +11,9 @@ Keys of a single integer column are cached between lookups: files never change, 
 lookups looks in them again. Other keys, and few keys of a big file, are read. The cache shares the budget of decoded
 metadata (`runtime.metadata_cache`).
 
-    by_full_compaction(section, …)   row before: that of the last level
-    by_lookup(section, …)            row before: that of the lowest level above 0, or found in higher levels
-    by_first_row(section, …)         keys that are in no level above 0
+    merge_for_full_compaction(section, …)   row before: that of the last level
+    merge_with_lookup(section, …)           row before: that of the lowest level above 0, or found in higher levels
+    merge_first_rows(section, …)            keys that are in no level above 0
 
 A section holds all versions of its keys among the compacted files, oldest run first: the table's columns,
 `_SEQUENCE_NUMBER`, `_VALUE_KIND` and, except for the plain merge, `_level`. Each function returns the merged rows,
@@ -77,7 +77,7 @@ def to_integer_keys(keys: pl.DataFrame) -> Ints | None:
 
 
 def find_key_rows(
-    ctx: TableContext, file: DataFileMeta, path: str, numbers: Ints, *, span: float
+    ctx: TableContext, file: DataFileMeta, path: str, key_numbers: Ints, *, span: float
 ) -> tuple[Ints, Ints] | None:
     """Return which of some ascending keys a file has, as indices, and the row of each.
 
@@ -87,9 +87,9 @@ def find_key_rows(
     file_keys = _load_keys(ctx, file, path, span)
     if file_keys is None or not len(file_keys):
         return None
-    rows: Ints = np.searchsorted(file_keys, numbers)
+    rows: Ints = np.searchsorted(file_keys, key_numbers)
     rows[rows == len(file_keys)] = 0
-    indices = np.flatnonzero(file_keys[rows] == numbers)
+    indices = np.flatnonzero(file_keys[rows] == key_numbers)
     return indices, rows[indices]
 
 
@@ -174,33 +174,35 @@ class LookupResult:
     positions: Mapping[str, NDArray[np.int64]]
 
 
-def look_up_rows(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
+def look_up_rows(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """Return the newest older row of each of `keys`, with `columns`, then the level.
 
     `keys` needs the key columns only; `columns` are of the table or of `SYSTEM_DTYPES`. Raises `Corrupt`,
     `FileMissing`,
     `Unsupported`, as reading does.
     """
-    if not older.runs or not keys.height:
-        return LookupResult(rows=_empty_rows(older, columns), positions={})
-    numbers = to_integer_keys(pl.DataFrame([keys.get_column(name) for name in older.key]))
-    result = None if numbers is None else _look_up_integers(older, numbers, columns)
-    return _look_up_by_join(older, keys.unique(cols(older.key)), columns) if result is None else result
+    if not lookup_levels.runs or not keys.height:
+        return LookupResult(rows=_empty_rows(lookup_levels, columns), positions={})
+    numbers = to_integer_keys(pl.DataFrame([keys.get_column(name) for name in lookup_levels.key]))
+    result = None if numbers is None else _look_up_integers(lookup_levels, numbers, columns)
+    return _look_up_by_join(lookup_levels, keys.unique(cols(lookup_levels.key)), columns) if result is None else result
 
 
-def _look_up_integers(lookup_levels: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
+def _look_up_integers(lookup_levels: LookupLevels, key_numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
     """Return the rows of ascending integer keys, by the cached keys of files; None if a file must be read for it."""
     parts = [_empty_rows(lookup_levels, columns)]
     positions: dict[str, Ints] = {}
     for run in lookup_levels.runs:
         low, high = _integer_key_bounds(lookup_levels, run.files)
-        is_hit = np.zeros(len(numbers), bool)
+        is_hit = np.zeros(len(key_numbers), bool)
         hit_positions: dict[str, Ints] = {}
-        starts, ends = np.searchsorted(numbers, low), np.searchsorted(numbers, high, side="right")
+        starts, ends = np.searchsorted(key_numbers, low), np.searchsorted(key_numbers, high, side="right")
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
-            span = (int(numbers[end - 1]) - int(numbers[start])) / max(1, int(high[at]) - int(low[at]))
-            hits = find_key_rows(lookup_levels.ctx, file, lookup_levels.file_path(file), numbers[start:end], span=span)
+            span = (int(key_numbers[end - 1]) - int(key_numbers[start])) / max(1, int(high[at]) - int(low[at]))
+            hits = find_key_rows(
+                lookup_levels.ctx, file, lookup_levels.file_path(file), key_numbers[start:end], span=span
+            )
             if hits is None:
                 return None
             indices, rows = hits
@@ -212,7 +214,7 @@ def _look_up_integers(lookup_levels: LookupLevels, numbers: Ints, columns: Seque
                 hit_positions[file.name] = rows
         if not hit_positions:
             continue
-        numbers = numbers[~is_hit]
+        key_numbers = key_numbers[~is_hit]
         positions |= hit_positions
         level = pl.Series(LEVEL, np.full(int(is_hit.sum()), run.level, np.int32))
         parts.append(
@@ -236,11 +238,11 @@ def _integer_key_bounds(lookup_levels: LookupLevels, files: Sequence[DataFileMet
     return numbers[: len(files)], numbers[len(files) :]
 
 
-def _mask_deleted(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
+def _mask_deleted(row_numbers: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
     """Return which rows are among the deleted ones; both are ascending."""
-    indices = np.searchsorted(deleted, rows.astype(deleted.dtype))
+    indices = np.searchsorted(deleted, row_numbers.astype(deleted.dtype))
     indices[indices == len(deleted)] = 0
-    return deleted[indices] == rows if len(deleted) else np.zeros(len(rows), bool)
+    return deleted[indices] == row_numbers if len(deleted) else np.zeros(len(row_numbers), bool)
 
 
 def _look_up_by_join(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
@@ -326,14 +328,14 @@ def _split_positions_by_file(
 def _read_rows_at(
     lookup_levels: LookupLevels,
     files: Sequence[DataFileMeta],
-    where: Mapping[str, NDArray[np.int64]],
+    positions_by_file: Mapping[str, NDArray[np.int64]],
     columns: Sequence[str],
 ) -> pl.DataFrame:
     ctx = lookup_levels.ctx
-    hit = [file for file in files if file.name in where]
+    hit = [file for file in files if file.name in positions_by_file]
     paths = [lookup_levels.file_path(file) for file in hit]
     fields = [ctx.schema.field(name) for name in columns if name not in SYSTEM_DTYPES]
-    masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
+    masks = {name: positions.astype(np.uint64) for name, positions in positions_by_file.items()}
     scan = scan_files(
         ctx, hit, paths, fields, system=[name for name in columns if name in SYSTEM_DTYPES], row_masks=masks
     )
@@ -384,13 +386,12 @@ def no_previous_rows(keys: pl.DataFrame) -> pl.DataFrame:
 class KeyGroups:
     """The distinct keys of a section, numbered.
 
-    `key_numbers` is the key number of every row. `rows` are all row indices, grouped by key; the group of each key
-    begins at
-    `starts`.
+    `key_numbers` is the key number of every row. `row_numbers` are all row indices, grouped by key; the group of each
+    key begins at `starts`.
     """
 
     key_numbers: Ints
-    rows: Ints
+    row_numbers: Ints
     starts: Ints
 
     def __len__(self) -> int:
@@ -423,21 +424,21 @@ def merge_for_full_compaction(
 def merge_with_lookup(
     section: pl.DataFrame,
     spec: MergeSpec,
-    previous: PreviousRows,
+    find_previous_rows: PreviousRows,
     *,
     compared: Sequence[Field] | None,
     writes_changelog: bool,
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return level 0 merged with the previous row of each key, and, if `writes_changelog`, the changelog.
 
-    Of the rows above level 0 only that of the lowest level takes part, or, where there is none, the one that `previous`
-    finds. Rows that are the only one of their key are merged too.
+    Of the rows above level 0 only that of the lowest level takes part, or, where there is none, the one that
+    `find_previous_rows` finds. Rows that are the only one of their key are merged too.
     """
     spec = replace(spec, needs_lookup=True, merges_single_versions=True)
     groups = _group_by_key(section, spec)
     levels = section[LEVEL].to_numpy()
     high = _lowest_level_rows(levels, groups)
-    previous_rows, number = _look_up_previous(section, spec, groups, high < 0, previous)
+    previous_rows, number = _look_up_previous(section, spec, groups, high < 0, find_previous_rows)
     touched = groups.any_row(levels == 0)
     older = previous_rows.with_columns(pl.lit(_LOOKUP_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
     versions = pl.concat([older, section])
@@ -453,7 +454,7 @@ def merge_with_lookup(
 
 
 def merge_first_rows(
-    section: pl.DataFrame, spec: MergeSpec, previous: PreviousRows, *, writes_changelog: bool
+    section: pl.DataFrame, spec: MergeSpec, find_previous_rows: PreviousRows, *, writes_changelog: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return the first row of each key that no level above has, and, if `writes_changelog`, the changelog.
 
@@ -462,7 +463,7 @@ def merge_first_rows(
     spec = replace(spec, merges_single_versions=True)
     groups = _group_by_key(section, spec)
     above_level_0 = groups.any_row(section[LEVEL].to_numpy() > 0)
-    _, number = _look_up_previous(section, spec, groups, ~above_level_0, previous)
+    _, number = _look_up_previous(section, spec, groups, ~above_level_0, find_previous_rows)
     elsewhere = np.zeros(len(groups), bool)
     elsewhere[number] = True
     result = _merge_with_key_numbers(section, groups, spec)
@@ -480,7 +481,7 @@ def _group_by_key(section: pl.DataFrame, spec: MergeSpec) -> KeyGroups:
     rows, starts = keyed.key_blocks(keyed.encode_keys(section, spec.key_columns))
     number = np.empty(section.height, np.int64)
     number[rows] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
-    return KeyGroups(key_numbers=number, rows=rows, starts=starts)
+    return KeyGroups(key_numbers=number, row_numbers=rows, starts=starts)
 
 
 def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, spec: MergeSpec) -> pl.DataFrame:
@@ -490,25 +491,27 @@ def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, spec: Merg
 
 def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
     """Return for each key the row of its lowest level above 0; -1 where it has none."""
-    placed = levels[groups.rows].astype(np.int64)
+    placed = levels[groups.row_numbers].astype(np.int64)
     ranked = np.where(placed > 0, placed, np.iinfo(np.int64).max)
     row_of_key = np.full(len(groups), -1, np.int64)
     if len(groups):
-        lowest = np.repeat(np.minimum.reduceat(ranked, groups.starts), np.diff(groups.starts, append=len(groups.rows)))
-        lowest_rows = groups.rows[(placed > 0) & (placed == lowest)]
+        lowest = np.repeat(
+            np.minimum.reduceat(ranked, groups.starts), np.diff(groups.starts, append=len(groups.row_numbers))
+        )
+        lowest_rows = groups.row_numbers[(placed > 0) & (placed == lowest)]
         row_of_key[groups.key_numbers[lowest_rows]] = lowest_rows
     return row_of_key
 
 
 def _look_up_previous(
-    section: pl.DataFrame, spec: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows
+    section: pl.DataFrame, spec: MergeSpec, groups: KeyGroups, wanted: Bools, find_previous_rows: PreviousRows
 ) -> tuple[pl.DataFrame, Ints]:
     """Return the previous rows of the wanted keys, and the key number of each of those rows."""
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
-    keys = section[groups.rows[groups.starts[numbers]]].select(cols(spec.key_columns))
-    previous_rows = previous(keys)
+    keys = section[groups.row_numbers[groups.starts[numbers]]].select(cols(spec.key_columns))
+    previous_rows = find_previous_rows(keys)
     if not previous_rows.height:
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
     # keys and previous rows together, sorted by key: a previous row comes right after the key looked up
@@ -520,9 +523,9 @@ def _look_up_previous(
 
 
 def _build_changelog(
-    before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bools, compared: Sequence[Field] | None
+    before: pl.DataFrame, key_numbers: Ints, result: pl.DataFrame, is_touched: Bools, compared: Sequence[Field] | None
 ) -> pl.DataFrame:
-    """Return the changelog of the keys that are set in `touched`."""
-    after = result if touched.all() else result.filter(pl.Series(touched[result[KEY].to_numpy()]))
-    states = numbers, after[KEY].to_numpy()
-    return merge.changelog_between(before, after.drop(KEY), states, len(touched), compared)
+    """Return the changelog of the keys that are set in `is_touched`."""
+    after = result if is_touched.all() else result.filter(pl.Series(is_touched[result[KEY].to_numpy()]))
+    states = key_numbers, after[KEY].to_numpy()
+    return merge.changelog_between(before, after.drop(KEY), states, len(is_touched), compared)

@@ -163,14 +163,16 @@ def decode_keys(ctx: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
     )
 
 
-def _restrict_to_range(task: MergeTask, key_range: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:
+def _restrict_to_range(
+    task: MergeTask, key_range: KeyRange, min_keys: pl.DataFrame, max_keys: pl.DataFrame
+) -> MergeTask:
     """Return the task for one key range."""
-    reach = pl.DataFrame([low[key_range.column].alias("low"), high[key_range.column].alias("high")])
+    reach = pl.DataFrame([min_keys[key_range.column].alias("low"), max_keys[key_range.column].alias("high")])
     conditions = [pl.lit(True)]
-    if key_range.low is not None:
-        conditions.append(pl.col("high") >= key_range.low)
-    if key_range.high is not None:
-        conditions.append(pl.col("low") < key_range.high)
+    if key_range.min_key is not None:
+        conditions.append(pl.col("high") >= key_range.min_key)
+    if key_range.end_key is not None:
+        conditions.append(pl.col("low") < key_range.end_key)
     inside = reach.select(pl.all_horizontal(conditions).fill_null(value=True)).to_series().to_numpy()
     indices = np.flatnonzero(inside)
     expr = key_range.expr()

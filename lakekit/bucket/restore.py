@@ -51,27 +51,29 @@ class PartitionSequences(NamedTuple):
 class _CachedSequences(NamedTuple):
     """The numbers as of one snapshot, by partition: of all buckets of a partition, or of none."""
 
-    end: Snapshot
+    last_snapshot: Snapshot
     partitions: Mapping[bytes, PartitionSequences]
 
 
 def cached_sequences(ctx: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
     """Return the cached numbers of a partition as of a snapshot; None if there are none."""
     cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
-    return cached.partitions.get(partition) if cached is not None and cached.end == snapshot else None
+    return cached.partitions.get(partition) if cached is not None and cached.last_snapshot == snapshot else None
 
 
 def cache_sequences(ctx: TableContext, snapshot: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
     """Cache the numbers of some partitions as of a snapshot."""
     cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
-    before = cached.partitions if cached is not None and cached.end == snapshot else {}
+    before = cached.partitions if cached is not None and cached.last_snapshot == snapshot else {}
     _cache_partitions(ctx, snapshot, {**before, **partitions})
 
 
-def advance_cached_sequences(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterable[Row]) -> None:
-    """Update the cached numbers to the snapshot `after`, which follows `before` directly and adds `rows`."""
+def advance_cached_sequences(
+    ctx: TableContext, previous_snapshot: Snapshot, next_snapshot: Snapshot, rows: Iterable[Row]
+) -> None:
+    """Update the cached numbers to `next_snapshot`, which follows `previous_snapshot` directly and added these rows."""
     cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
-    if cached is None or cached.end != before or after.commit_kind == "OVERWRITE":
+    if cached is None or cached.last_snapshot != previous_snapshot or next_snapshot.commit_kind == "OVERWRITE":
         return
     added: dict[bytes, list[tuple[int, int, int]]] = {}
     for kind, partition, bucket, total, file in rows:
@@ -80,7 +82,7 @@ def advance_cached_sequences(ctx: TableContext, before: Snapshot, after: Snapsho
     changed = {partition: _add_files(cached.partitions[partition], files) for partition, files in added.items()}
     _cache_partitions(
         ctx,
-        after,
+        next_snapshot,
         {name: numbers for name, numbers in {**cached.partitions, **changed}.items() if numbers is not None}
         if changed
         else cached.partitions,
@@ -99,9 +101,13 @@ def _add_files(numbers: PartitionSequences, files: Iterable[tuple[int, int, int]
     return PartitionSequences(greatest, total_buckets)
 
 
-def _cache_partitions(ctx: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
+def _cache_partitions(
+    ctx: TableContext, last_snapshot: Snapshot, partitions: Mapping[bytes, PartitionSequences]
+) -> None:
     size = sum(len(numbers.max_sequences) + 1 for numbers in partitions.values())
-    ctx.runtime.metadata_cache.put({_cache_key(ctx): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
+    ctx.runtime.metadata_cache.put(
+        {_cache_key(ctx): _CachedSequences(last_snapshot, partitions)}, _BUCKET_BYTES * (size + 1)
+    )
 
 
 def _cache_key(ctx: TableContext) -> tuple[object, ...]:
@@ -258,14 +264,14 @@ class SnapshotBuckets:
             self._index = by_bucket
         return self._index
 
-    def _add_live_files(self, partitions: Sequence[bytes], live: ManifestEntries | None) -> None:
+    def _add_live_files(self, partitions: Sequence[bytes], live_entries: ManifestEntries | None) -> None:
         """Add the live files of some partitions; if files contradict each other, add nothing and raise `Corrupt`."""
         assert self.snapshot is not None
         self._totals |= dict.fromkeys(partitions)
         self._greatest |= {partition: {} for partition in partitions}
         try:
-            if live is not None:
-                self._group_by_bucket(live)
+            if live_entries is not None:
+                self._group_by_bucket(live_entries)
         except Corrupt:
             dropped = set(partitions)
             self._buckets = {
@@ -280,21 +286,25 @@ class SnapshotBuckets:
         }
         cache_sequences(self.ctx, self.snapshot, learned)
 
-    def _group_by_bucket(self, live: ManifestEntries) -> None:
+    def _group_by_bucket(self, live_entries: ManifestEntries) -> None:
         """Group entries by bucket; record greatest sequence numbers and the number of buckets of each partition."""
-        if not len(live):
+        if not len(live_entries):
             return
-        partition = live.column("partition").dictionary_encode()
+        partition = live_entries.column("partition").dictionary_encode()
         names = partition.dictionary.to_pylist()  # scalar: one a partition
-        codes, buckets, totals = partition.indices.to_numpy(), live.integers("bucket"), live.integers("total_buckets")
+        codes, buckets, totals = (
+            partition.indices.to_numpy(),
+            live_entries.integers("bucket"),
+            live_entries.integers("total_buckets"),
+        )
         order = np.lexsort((buckets, codes))
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1) | np.diff(buckets[order], prepend=buckets[order[:1]]))
-        greatest = np.maximum.reduceat(live.integers("max_sequence_number")[order], starts)
+        greatest = np.maximum.reduceat(live_entries.integers("max_sequence_number")[order], starts)
         for rows, number in zip(np.split(order, starts[1:]), greatest, strict=True):
             first = rows[0]
             bucket_id = names[codes[first]], int(buckets[first])
             self._greatest.setdefault(bucket_id[0], {})[bucket_id[1]] = int(number)
-            self._buckets[bucket_id] = live, None if len(starts) == 1 else np.sort(rows)
+            self._buckets[bucket_id] = live_entries, None if len(starts) == 1 else np.sort(rows)
             self._check_bucket_count(bucket_id[0], np.unique(totals[rows]), int(buckets[first]))
 
     def _check_bucket_count(self, partition: bytes, totals: NDArray[np.int32], bucket: int) -> None:

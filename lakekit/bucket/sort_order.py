@@ -200,8 +200,8 @@ def _double_bits(column: pl.Series) -> Ints:
     return wide.view(np.int64)
 
 
-def _big_endian(numbers: Ints) -> Bytes:
-    return numbers.astype(">i8").view(np.uint8).reshape(len(numbers), PRIMITIVE_BYTES).copy()
+def _big_endian(key_numbers: Ints) -> Bytes:
+    return key_numbers.astype(">i8").view(np.uint8).reshape(len(key_numbers), PRIMITIVE_BYTES).copy()
 
 
 def _unscaled_bytes(column: pl.Series) -> Bytes:

@@ -236,59 +236,63 @@ def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
 # ---- values --------------------------------------------------------------------------------------
 
 
-def thrift_type_code(kind: ThriftType) -> int:
+def thrift_type_code(thrift_type: ThriftType) -> int:
     """Return Thrift's type code of a kind."""
-    if isinstance(kind, dict):
+    if isinstance(thrift_type, dict):
         return int(TType.STRUCT)
-    return int(_PLAIN_TYPE_CODES[kind] if isinstance(kind, str) else {"list": TType.LIST, "map": TType.MAP}[kind[0]])
+    return int(
+        _PLAIN_TYPE_CODES[thrift_type]
+        if isinstance(thrift_type, str)
+        else {"list": TType.LIST, "map": TType.MAP}[thrift_type[0]]
+    )
 
 
-def write_value(protocol: Any, kind: ThriftType, value: Any) -> None:
+def write_value(protocol: Any, thrift_type: ThriftType, value: Any) -> None:
     """Write a value of a kind; fields of a struct that are None are left out."""
-    if isinstance(kind, dict):
+    if isinstance(thrift_type, dict):
         protocol.writeStructBegin("")
-        for number, (name, inner) in kind.items():
+        for number, (name, inner) in thrift_type.items():
             if value.get(name) is not None:
                 protocol.writeFieldBegin(name, thrift_type_code(inner), number)
                 write_value(protocol, inner, value[name])
                 protocol.writeFieldEnd()
         protocol.writeFieldStop()
         protocol.writeStructEnd()
-    elif isinstance(kind, str):
+    elif isinstance(thrift_type, str):
         {
             "bool": protocol.writeBool,
             "i32": protocol.writeI32,
             "i64": protocol.writeI64,
             "string": protocol.writeString,
-        }[kind](value)
-    elif kind[0] == "list":
-        protocol.writeListBegin(thrift_type_code(kind[1]), len(value))
+        }[thrift_type](value)
+    elif thrift_type[0] == "list":
+        protocol.writeListBegin(thrift_type_code(thrift_type[1]), len(value))
         for item in value:
-            write_value(protocol, kind[1], item)
+            write_value(protocol, thrift_type[1], item)
         protocol.writeListEnd()
     else:
-        protocol.writeMapBegin(thrift_type_code(kind[1]), thrift_type_code(kind[2]), len(value))
+        protocol.writeMapBegin(thrift_type_code(thrift_type[1]), thrift_type_code(thrift_type[2]), len(value))
         for key, item in value.items():
-            write_value(protocol, kind[1], key)
-            write_value(protocol, kind[2], item)
+            write_value(protocol, thrift_type[1], key)
+            write_value(protocol, thrift_type[2], item)
         protocol.writeMapEnd()
 
 
-def read_value(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
+def read_value(protocol: Any, thrift_type: ThriftType, depth: int = 0) -> Any:
     """Return a value of a kind; unknown fields of a struct are skipped.
 
     Raises `LimitExceeded` for structs that are nested too deep.
     """
     if depth > _MAX_DEPTH:
         raise LimitExceeded("a metastore's answer is nested deeper than any of Hive's structs", field="thrift")
-    if isinstance(kind, dict):
+    if isinstance(thrift_type, dict):
         fields: dict[str, Any] = {}
         protocol.readStructBegin()
         while True:
             _, wire, number = protocol.readFieldBegin()
             if wire == TType.STOP:
                 break
-            name, inner = kind.get(number, ("", None))
+            name, inner = thrift_type.get(number, ("", None))
             if inner is not None and thrift_type_code(inner) == wire:
                 fields[name] = read_value(protocol, inner, depth + 1)
             else:
@@ -296,19 +300,22 @@ def read_value(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
             protocol.readFieldEnd()
         protocol.readStructEnd()
         return fields
-    if isinstance(kind, str):
+    if isinstance(thrift_type, str):
         return {
             "bool": protocol.readBool,
             "i32": protocol.readI32,
             "i64": protocol.readI64,
             "string": protocol.readString,
-        }[kind]()
-    if kind[0] == "list":
+        }[thrift_type]()
+    if thrift_type[0] == "list":
         _, count = protocol.readListBegin()
-        items = [read_value(protocol, kind[1], depth + 1) for _ in range(count)]
+        items = [read_value(protocol, thrift_type[1], depth + 1) for _ in range(count)]
         protocol.readListEnd()
         return items
     _, _, count = protocol.readMapBegin()
-    pairs = [(read_value(protocol, kind[1], depth + 1), read_value(protocol, kind[2], depth + 1)) for _ in range(count)]
+    pairs = [
+        (read_value(protocol, thrift_type[1], depth + 1), read_value(protocol, thrift_type[2], depth + 1))
+        for _ in range(count)
+    ]
     protocol.readMapEnd()
     return dict(pairs)

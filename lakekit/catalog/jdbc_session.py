@@ -416,7 +416,7 @@ class HeldJdbcLock:
     acquired_at: Any
     held_since_ms: float
 
-    def check(self) -> None:
+    def check_held(self) -> None:
         """Raise `LockLost` when the lock runs out soon, or was taken from this process already."""
         lock = self.lock
         spent, allowed = (

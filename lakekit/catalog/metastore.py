@@ -169,11 +169,11 @@ def missing_identifier(metastore: Metastore, name: Identifier) -> DatabaseNotFou
     return missing_table(name.database, name.table, metastore.tables(name.database))
 
 
-def missing_database(where: str, database: str, existing: Sequence[str]) -> DatabaseNotFound:
+def missing_database(location: str, database: str, existing: Sequence[str]) -> DatabaseNotFound:
     """Return the error for a missing database."""
     has = f"its databases are {join_names(existing)}" if existing else "it has no databases yet"
     return DatabaseNotFound(
-        f'no database {database[:200]!a} in "{where}": {has}{suggest_name(database, existing)}', name=database
+        f'no database {database[:200]!a} in "{location}": {has}{suggest_name(database, existing)}', name=database
     )
 
 
@@ -265,7 +265,7 @@ def check_own_folder(storage: Storage, root: str, database: str) -> None:
 
     Nothing is made, moved or dropped at its target.
     """
-    target = protocol.link_target(storage, build_path(root, database))
+    target = protocol.symlink_target(storage, build_path(root, database))
     if target is not None:
         raise StorageFailed(
             f'database {database} is a link to "{target}": its tables are read and written, and made, renamed and '
@@ -297,7 +297,7 @@ def delete_table_files(table_location: TableLocation, within: Sequence[str]) -> 
     """
     layout = table_location.paths
     own = widen_storage(table_location, within).storage if any(is_below(layout.root, root) for root in within) else None
-    target = None if own is None else protocol.link_target(own, layout.root)
+    target = None if own is None else protocol.symlink_target(own, layout.root)
     if own is not None and target is not None:
         own.delete([layout.root])
         warn_user(
@@ -355,7 +355,7 @@ def move_table_folder(table_location: TableLocation, target: str, within: Sequen
     storage, root = confine(table_location.storage, *outermost), table_location.paths.root
     if protocol.entry_exists(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
-    led = protocol.link_target(storage, root)
+    led = protocol.symlink_target(storage, root)
     if led is not None and not led.startswith("/") and root.rpartition("/")[0] != target.rpartition("/")[0]:
         raise StorageFailed(
             f'"{root}" is a link to "{led}", which means another place from another folder: make it a link to a whole '

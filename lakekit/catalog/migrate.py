@@ -61,14 +61,14 @@ class MigrateRequest:
 class _ForeignTable:
     """The files of the source and the schema of each.
 
-    `fields`: the columns in the order of the table; `values`: the partition values of each file.
+    `fields`: the columns in the order of the table; `partition_values`: the partition values of each file.
     """
 
     source: ForeignSource
     file_schemas: tuple[ForeignFileSchema, ...]
     merged_schema: MergedSchema
     fields: tuple[Field, ...]
-    values: tuple[tuple[object, ...], ...]
+    partition_values: tuple[tuple[object, ...], ...]
     comment: str | None = None
 
 
@@ -146,10 +146,16 @@ def _read_source(catalog: CatalogCore, source: str | PathLike | Table, request: 
     paths, file_schemas = [file.path for file in files.files], _read_file_schemas(files)
     typed = foreign_files.merge_schemas(paths, file_schemas, files.keys)
     types = {name: to_paimon_type(t, name).as_nullable() for name, t in request.partition_types.items()}
-    keys = foreign_files.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
-    values = tuple(foreign_files.parse_partition_values(file.path, file.texts, keys) for file in files.files)
+    keys = foreign_files.partition_fields(
+        files.keys, [file.partition_texts for file in files.files], paths, file_schemas, types
+    )
+    values = tuple(foreign_files.parse_partition_values(file.path, file.partition_texts, keys) for file in files.files)
     return _ForeignTable(
-        source=files, file_schemas=file_schemas, merged_schema=typed, fields=(*typed.fields, *keys), values=values
+        source=files,
+        file_schemas=file_schemas,
+        merged_schema=typed,
+        fields=(*typed.fields, *keys),
+        partition_values=values,
     )
 
 
@@ -181,7 +187,7 @@ def _read_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
         file_schemas=file_schemas,
         merged_schema=typed,
         fields=ctx.schema.fields,
-        values=values,
+        partition_values=values,
         comment=ctx.schema.comment,
     )
 
@@ -208,7 +214,7 @@ def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[ob
     folders = sorted(above, key=lambda folder: (-folder.count("/"), folder))
     return ForeignSource(
         storage=storage, root=root, keys=ctx.schema.partition_keys, files=row_files, folders=tuple(folders)
-    ), tuple(partition.values for partition, _ in pairs)
+    ), tuple(partition.partition_values for partition, _ in pairs)
 
 
 def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
@@ -268,7 +274,11 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
     keys, own = set(foreign.source.keys), table_schemas[-1].fields
     taken = []
     for file, file_schema, older, values in zip(
-        foreign.source.files, foreign.file_schemas, foreign.merged_schema.file_types, foreign.values, strict=True
+        foreign.source.files,
+        foreign.file_schemas,
+        foreign.merged_schema.file_types,
+        foreign.partition_values,
+        strict=True,
     ):
         types = {field.name: field.type for field in file_schema.fields}
         taken.append(
@@ -277,8 +287,8 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
                 size_bytes=file.size_bytes,
                 row_count=file_schema.row_count,
                 format_name=file.format_name,
-                values=values,
-                names=frozenset(types),
+                partition_values=values,
+                column_names=frozenset(types),
                 stats=file_schema.column_stats,
                 schema_id=by_types[tuple(older.get(field.name, field.type) for field in own)],
                 partition_types={name: t for name, t in types.items() if name in keys},

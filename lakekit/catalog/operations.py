@@ -196,7 +196,7 @@ class TableSelection(NamedTuple):
 
 def compact(
     cat: TableCatalog,
-    wanted: TableSelection,
+    selection: TableSelection,
     *,
     full: bool,
     idle: str | timedelta | None,
@@ -210,14 +210,14 @@ def compact(
     """
     rows = [
         (database, table, *_compact_table(cat, f"{database}.{table}", full, idle, options))
-        for database, table in _select_tables(cat, wanted)
+        for database, table in _select_tables(cat, selection)
     ]
     return pl.DataFrame(rows, schema=_COMPACT_SCHEMA, orient="row")
 
 
-def _select_tables(cat: TableCatalog, wanted: TableSelection) -> list[tuple[str, str]]:
+def _select_tables(cat: TableCatalog, selection: TableSelection) -> list[tuple[str, str]]:
     databases, tables, excluding = (
-        _compile_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True)
+        _compile_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), selection, strict=True)
     )
     all_databases = cat.databases()
     inside = [name for name in all_databases if databases is None or databases.fullmatch(name)]
@@ -230,7 +230,7 @@ def _select_tables(cat: TableCatalog, wanted: TableSelection) -> list[tuple[str,
         for name in names
     ]
     selected = [pair for pair, is_in in zip(pairs, fits, strict=True) if is_in]
-    if not selected and any(text is not None for text in wanted):
+    if not selected and any(text is not None for text in selection):
         has = (
             f"tables are {join_names(names)}"
             if names
@@ -241,7 +241,7 @@ def _select_tables(cat: TableCatalog, wanted: TableSelection) -> list[tuple[str,
         raise InvalidOption(
             f"these patterns of whole names fit no table, such as 'shop|web' and r'shop\\..*': {has}",
             key="tables",
-            value=wanted.tables,
+            value=selection.tables,
         )
     return selected
 

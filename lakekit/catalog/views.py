@@ -200,27 +200,27 @@ def to_text(view: View) -> str:
     )
 
 
-def from_text(catalog: TableCatalog, name: str, text: str, where: str) -> View:
+def from_text(catalog: TableCatalog, name: str, text: str, location: str) -> View:
     """Return the view of a metastore's text. Raises `Corrupt`."""
     try:
         read = json_codec.loads(text.encode("utf-8", "surrogatepass"))
         fields = tuple(field_from_json(member) for member in read["fields"])
         query, dialects, comment = read["query"], read.get("dialects") or {}, read.get("comment")
     except Corrupt as wrong:
-        raise _corrupt_view(where, name, wrong.message) from None
+        raise _corrupt_view(location, name, wrong.message) from None
     except LakekitError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
-        raise _corrupt_view(where, name, str(wrong)) from None
+        raise _corrupt_view(location, name, str(wrong)) from None
     if (twice := first_duplicate(field.name for field in fields)) is not None:
-        raise _corrupt_view(where, name, f"two of its columns are called {twice}")
+        raise _corrupt_view(location, name, f"two of its columns are called {twice}")
     if not isinstance(query, str) or not isinstance(dialects, dict) or not isinstance(comment, str | None):
-        raise _corrupt_view(where, name, "its query, dialects or comment are no texts")
+        raise _corrupt_view(location, name, "its query, dialects or comment are no texts")
     return View(catalog=catalog, name=name, query=query, fields=fields, dialects=dialects, comment=comment)
 
 
-def _corrupt_view(where: str, name: str, why: str) -> Corrupt:
-    return Corrupt(f"what {where} keeps of view {name} is none: {why[:200]}", path=where, field="view_schema")
+def _corrupt_view(location: str, name: str, problem: str) -> Corrupt:
+    return Corrupt(f"what {location} keeps of view {name} is none: {problem[:200]}", path=location, field="view_schema")
 
 
 def missing_view(name: str, names: Sequence[str]) -> ViewNotFound:

@@ -39,12 +39,15 @@ _PROBLEM_EXIT_CODE = 1
 
 
 def add_verbs(
-    verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]
+    verbs: Any,
+    store_parent: argparse.ArgumentParser,
+    output_parent: argparse.ArgumentParser,
+    positive: Callable[[str], int],
 ) -> None:
     """Add the verbs to the parser."""
     verb = verbs.add_parser(
         "conformance",
-        parents=[shape],
+        parents=[output_parent],
         help="a reader or writer of Paimon tables against golden files, tables and an oracle",
     )
     verb.add_argument("--reader", metavar="MODULE:FUNCTION", help="read(path, options) gives Arrow, Polars or dicts")
@@ -79,7 +82,9 @@ def add_verbs(
     verb.add_argument("--list", action="store_true", help="only tell the areas and how many cases they have")
     verb.set_defaults(run=conformance)
     verb = verbs.add_parser(
-        "bench", parents=[store, shape], help="what reading a table costs, against plain Polars over the same files"
+        "bench",
+        parents=[store_parent, output_parent],
+        help="what reading a table costs, against plain Polars over the same files",
     )
     verb.add_argument("path", metavar="PATH", nargs="?", help="the folder of a table")
     verb.add_argument(
@@ -106,7 +111,7 @@ def conformance(args: argparse.Namespace, out: Output) -> int:
                 reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed
             )
         )
-        out.rows(("area", "cases"), sorted(counted.items()))
+        out.print_rows(("area", "cases"), sorted(counted.items()))
         return 0
     show = _Progress()
     result = suite.run(
@@ -135,7 +140,7 @@ def bench(args: argparse.Namespace, out: Output) -> None:
         )
     else:
         lines = measured.bench_of_size(args.size, turns=args.turns)
-    out.rows(measured.LINE_COLUMNS, [line.row() for line in lines])
+    out.print_rows(measured.LINE_COLUMNS, [line.row() for line in lines])
 
 
 def _load_adapters(args: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
@@ -157,16 +162,16 @@ def _load_adapters(args: argparse.Namespace) -> tuple[ReaderAdapter | None, Writ
 
 def _print_result(out: Output, result: ConformanceResult, *, show_all: bool) -> None:
     if out.format != "table":
-        out.frame(result.frame())
+        out.print_frame(result.frame())
         return
     frame = result.frame() if show_all else result.frame("failed", "unsupported")
     if out.limit is None and show_all:
         out.limit = max(1, frame.height)
     if frame.height:
-        out.frame(frame)
-        out.lines("")
-    out.frame(result.counts())
-    out.lines(result.line)
+        out.print_frame(frame)
+        out.print_text("")
+    out.print_frame(result.counts())
+    out.print_text(result.line)
 
 
 class _Progress:

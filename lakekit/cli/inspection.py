@@ -57,24 +57,24 @@ def inspect(args: argparse.Namespace, out: Output) -> None:
     elif args.noun == "levels":
         show_levels(table, out, _requested_position(args))
     elif args.noun == "options":
-        out.rows(("key", "value"), sorted(table.options.items()))
+        out.print_rows(("key", "value"), sorted(table.options.items()))
     elif args.noun == "snapshots":
         show_snapshots(table, out)
     elif args.noun == "manifests":
         show_manifests(table, out, _requested_position(args))
     elif args.noun in TIME_TRAVEL_NOUNS:
-        out.frame(getattr(table, args.noun)(at=_requested_position(args)))
+        out.print_frame(getattr(table, args.noun)(at=_requested_position(args)))
     else:
-        out.frame(getattr(table, args.noun)())
+        out.print_frame(getattr(table, args.noun)())
 
 
 def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
     """Print schema, keys, snapshot, files per level and health of a table."""
     facts = card_facts(table, at)
     if out.format == "table":
-        out.lines(cards.card_text(table.name, facts, width=out.width))
+        out.print_text(cards.card_text(table.name, facts, width=out.width))
     else:
-        out.rows(("fact", "value"), [("name", table.name), *facts])
+        out.print_rows(("fact", "value"), [("name", table.name), *facts])
 
 
 def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
@@ -114,14 +114,14 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
 def show_snapshots(table: Table, out: Output) -> None:
     """Print the snapshots as a line of marks (to a terminal), and as rows."""
     if out.format == "table":
-        out.lines(timeline.timeline_text(history.read_history(table), width=out.width) + "\n")
-    out.frame(table.snapshots())
+        out.print_text(timeline.timeline_text(history.read_history(table), width=out.width) + "\n")
+    out.print_frame(table.snapshots())
 
 
 def show_manifests(table: Table, out: Output, at: int | str | None = None) -> None:
     """Print the manifests of a snapshot as a tree to a terminal, as rows to a pipe."""
     if out.format == "table":
-        out.lines(
+        out.print_text(
             manifests.tree_text(
                 manifest_tree.build_tree(table, history.to_snapshot_id(table, at)),
                 width=out.width,
@@ -129,7 +129,7 @@ def show_manifests(table: Table, out: Output, at: int | str | None = None) -> No
             )
         )
     else:
-        out.frame(table.manifests(at=at))
+        out.print_frame(table.manifests(at=at))
 
 
 def show_levels(table: Table, out: Output, at: int | str | None = None, buckets: int | None = None) -> None:
@@ -139,7 +139,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
     """
     files = table.files(at=at)
     if out.format != "table":
-        out.frame(
+        out.print_frame(
             files.group_by("partition", "bucket", "level")
             .agg(pl.len().alias("file_count"), pl.col("size_bytes", "row_count").sum())
             .sort("partition", "bucket", "level")
@@ -152,13 +152,13 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
         state = picture.bucket_state(None, files, None, location, is_append=is_append)
         named = f"{humanize.format_cell(location.partition)} · " if table.partition_keys else ""
         part = files.filter((pl.col("partition") == location.partition) & (pl.col("bucket") == location.bucket))
-        out.lines(
+        out.print_text(
             levels.levels_text(
                 f"{named}bucket {location.bucket} · {file_totals(part)}", [state], width=out.width, is_append=is_append
             )
         )
     if len(every) > limit:
-        out.lines(f"… {humanize.plural(len(every) - limit, 'more bucket')}")
+        out.print_text(f"… {humanize.plural(len(every) - limit, 'more bucket')}")
 
 
 def plan(args: argparse.Namespace, out: Output) -> None:
@@ -166,7 +166,7 @@ def plan(args: argparse.Namespace, out: Output) -> None:
     table = _open_table(args)
     explained = table.explain(history.parse_condition_text(table, args.where or ""), at=_requested_position(args))
     if out.format == "table":
-        out.lines(str(explained))
+        out.print_text(str(explained))
     else:
         steps = [(step.what, step.before, step.after, step.why) for step in explained.steps]
         read = [
@@ -178,7 +178,7 @@ def plan(args: argparse.Namespace, out: Output) -> None:
             if explained.rows_expected is None
             else [("expect rows", explained.rows_read, explained.rows_expected, "statistics")]
         )
-        out.rows(("what", "before", "after", "why"), [*steps, *read, *expected])
+        out.print_rows(("what", "before", "after", "why"), [*steps, *read, *expected])
 
 
 def check(args: argparse.Namespace, out: Output) -> int:
@@ -189,9 +189,9 @@ def check(args: argparse.Namespace, out: Output) -> int:
     report = _open_table(args).check(deep=args.deep)
     rows = report.to_rows()
     if out.format == "table":
-        out.lines(f"{report.table}: {report.summary}")
+        out.print_text(f"{report.table}: {report.summary}")
     if rows or out.format != "table":
-        out.rows(REPORT_COLUMNS, rows)
+        out.print_rows(REPORT_COLUMNS, rows)
     return EXIT_OK if report.ok else EXIT_PROBLEM
 
 
@@ -212,14 +212,16 @@ def show_hex(args: argparse.Namespace, out: Output) -> None:
     if args.open is not None:
         view = view.open(args.open)
     if out.format == "table":
-        out.lines(
+        out.print_text(
             bytes_drawn(
                 view.title, view.data, view.spans, start=args.offset, lines=out.limit or DEFAULT_LINES, width=out.width
             )
         )
     else:
         marks = view.marks
-        out.frame(marks.filter((pl.col("offset") + pl.col("length") > args.offset) | (pl.col("field") == "error")))
+        out.print_frame(
+            marks.filter((pl.col("offset") + pl.col("length") > args.offset) | (pl.col("field") == "error"))
+        )
     if view.error is not None:
         raise view.error
 
@@ -236,12 +238,12 @@ def show_features(args: argparse.Namespace, out: Output) -> None:
         frame = frame.filter(pl.any_horizontal(near))
     if out.format == "table" and out.limit is None:
         out.limit = max(1, frame.height)
-    out.frame(frame)
+    out.print_frame(frame)
 
 
 def show_versions(_: argparse.Namespace, out: Output) -> None:
     """Run `lakekit versions`."""
-    out.frame(versions())
+    out.print_frame(versions())
 
 
 def demo(_: argparse.Namespace, out: Output) -> None:
@@ -249,24 +251,26 @@ def demo(_: argparse.Namespace, out: Output) -> None:
     out.format = "table"
     path = fixtures("flights") / "flights" / "table"
     table = lakekit.open(str(path))
-    out.lines(
+    out.print_text(
         "Two days of flights from New York in a blizzard (8 and 9 February 2013). Each flight is one key; schedule,"
     )
-    out.lines("departure, arrival and cancellation are updates of it, written by the Java engine of Apache Paimon.")
-    out.title(f't = lk.open("{path}")')
+    out.print_text(
+        "departure, arrival and cancellation are updates of it, written by the Java engine of Apache Paimon."
+    )
+    out.print_title(f't = lk.open("{path}")')
     show_card(table, out)
-    out.title("t.snapshots()")
-    out.frame(table.snapshots().select("snapshot_id", "kind", "time", "delta_record_count", "tags"))
-    out.title("the sorted runs of each bucket")
+    out.print_title("t.snapshots()")
+    out.print_frame(table.snapshots().select("snapshot_id", "kind", "time", "delta_record_count", "tags"))
+    out.print_title("the sorted runs of each bucket")
     show_levels(table, out)
-    out.title(
+    out.print_title(
         't.scan().filter(pl.col("status").is_in(["arrived", "cancelled"])).group_by("day", '
         '"status").agg(pl.len().alias("flights"))'
     )
-    out.frame(demo_query(table.scan()).collect())
-    out.title("the same as it stood at snapshot 3: t.scan(at=3)")
-    out.frame(demo_query(table.scan(at=3)).collect())
-    out.title(
+    out.print_frame(demo_query(table.scan()).collect())
+    out.print_title("the same as it stood at snapshot 3: t.scan(at=3)")
+    out.print_frame(demo_query(table.scan(at=3)).collect())
+    out.print_title(
         't.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & '
         '(pl.col("origin") == "JFK"))'
     )
@@ -276,11 +280,11 @@ def demo(_: argparse.Namespace, out: Output) -> None:
         & (pl.col("flight") == 3314)
         & (pl.col("origin") == "JFK")
     )
-    out.lines(str(table.explain(is_flight)))
-    out.title("what to open next")
-    out.lines(f"  lakekit inspect {path} files")
-    out.lines(f"  lakekit plan {path} --where \"day = DATE '2013-02-08' AND carrier = 'AA'\"")
-    out.lines("  lakekit features")
+    out.print_text(str(table.explain(is_flight)))
+    out.print_title("what to open next")
+    out.print_text(f"  lakekit inspect {path} files")
+    out.print_text(f"  lakekit plan {path} --where \"day = DATE '2013-02-08' AND carrier = 'AA'\"")
+    out.print_text("  lakekit features")
 
 
 def demo_query(flights: pl.LazyFrame) -> pl.LazyFrame:

@@ -72,12 +72,15 @@ _WHERE_HELP = "a condition in SQL on partition columns"
 
 
 def add_verbs(
-    verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]
+    verbs: Any,
+    store_parent: argparse.ArgumentParser,
+    output_parent: argparse.ArgumentParser,
+    positive: Callable[[str], int],
 ) -> None:
     """Add the verbs to the parser."""
 
     def verb(name: str, run: Run, help_text: str) -> Any:
-        parser = verbs.add_parser(name, parents=[store, shape], help=help_text)
+        parser = verbs.add_parser(name, parents=[store_parent, output_parent], help=help_text)
         parser.add_argument("path", metavar="PATH", help="the folder of a table")
         parser.add_argument("--branch", help="another branch than main")
         parser.set_defaults(run=run)
@@ -89,7 +92,7 @@ def add_verbs(
     _add_branch(verb)
     _add_rollback_orphans(verb)
     _add_analyze_indexes(verb)
-    _add_catalog_verbs(verbs, store, shape)
+    _add_catalog_verbs(verbs, store_parent, output_parent)
 
 
 def _add_compact(verb: AddVerb) -> None:
@@ -191,9 +194,11 @@ def _add_analyze_indexes(verb: AddVerb) -> None:
     added.add_argument("--dry-run", action="store_true", help="tell which files would get which indexes")
 
 
-def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
+def _add_catalog_verbs(
+    verbs: Any, store_parent: argparse.ArgumentParser, output_parent: argparse.ArgumentParser
+) -> None:
     def verb(name: str, run: Callable[[argparse.Namespace, Output], int | None], help_text: str) -> Any:
-        parser = verbs.add_parser(name, parents=[store, shape], help=help_text)
+        parser = verbs.add_parser(name, parents=[store_parent, output_parent], help=help_text)
         parser.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of a catalog")
         parser.add_argument(
             "--metastore",
@@ -288,10 +293,10 @@ def _open(args: argparse.Namespace) -> Table:
 def _print_result(out: Output, result: Any) -> None:
     """Print a card to a terminal, its facts to a pipe."""
     if out.format == "table":
-        out.lines(str(result))
+        out.print_text(str(result))
         return
     names = [name for name in type(result).__dataclass_fields__ if not name.startswith("_")]
-    out.rows(names, [[_tuple_to_list(getattr(result, name)) for name in names]])
+    out.print_rows(names, [[_tuple_to_list(getattr(result, name)) for name in names]])
 
 
 def _tuple_to_list(value: object) -> object:
@@ -334,7 +339,7 @@ def expire(args: argparse.Namespace, out: Output) -> None:
 def _print_sentence(out: Output, text: str) -> None:
     """Print a sentence, to a terminal only: a pipe has the exit code."""
     if out.format == "table":
-        out.lines(text)
+        out.print_text(text)
 
 
 def _check_name(args: argparse.Namespace, what: str, without: Sequence[str]) -> None:
@@ -371,10 +376,10 @@ def tag(args: argparse.Namespace, out: Output) -> None:
     _check_name(args, "tag", ("list", "automatic"))
     _check_flags(args, _TAG_FLAGS)
     if args.action == "list":
-        out.frame(table.tags())
+        out.print_frame(table.tags())
         return
     if args.action == "automatic":
-        out.rows(["tag"], [[name] for name in table.create_automatic_tags(force=args.force)])
+        out.print_rows(["tag"], [[name] for name in table.create_automatic_tags(force=args.force)])
         return
     new = _check_new_name(args)
     match args.action:
@@ -407,7 +412,7 @@ def branch(args: argparse.Namespace, out: Output) -> None:
     new = _check_new_name(args) if args.action != "list" else ""
     match args.action:
         case "list":
-            out.frame(table.branches())
+            out.print_frame(table.branches())
             return
         case "create":
             table.create_branch(args.name, tag=args.tag)
@@ -437,7 +442,7 @@ def orphans(args: argparse.Namespace, out: Output) -> None:
     table, dry_run = _open(args), args.dry_run or not args.delete
     files = table.remove_orphans(older_than=age, dry_run=dry_run, external=args.external)
     if files.height or out.format != "table":
-        out.frame(files)
+        out.print_frame(files)
     parts = (
         f"{humanize.plural(files.height, 'file')}, {humanize.format_size(int(files['size_bytes'].sum()))}"
         if files.height
@@ -463,7 +468,7 @@ def rewrite_index(args: argparse.Namespace, out: Output) -> None:
         return
     preview = table.rewrite_file_index(where=args.where, rebuild=args.rebuild, dry_run=True)
     if preview.height or out.format != "table":
-        out.frame(preview)
+        out.print_frame(preview)
     _print_sentence(
         out,
         f"{table.name} · would get other indexes: "
@@ -513,8 +518,8 @@ def sql(args: argparse.Namespace, out: Output) -> None:
                 rows = (frame if limit is None else frame.head(limit)).collect()
             if rows.width:
                 if not is_first and out.format == "table":
-                    out.lines("")
-                out.frame(rows)
+                    out.print_text("")
+                out.print_frame(rows)
                 is_first = False
 
 
@@ -543,5 +548,5 @@ def repair(args: argparse.Namespace, out: Output) -> int:
 
 
 def _print_listing(out: Output, frame: pl.DataFrame) -> int:
-    out.frame(frame)
+    out.print_frame(frame)
     return int("failed" in frame["done"])

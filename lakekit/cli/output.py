@@ -51,20 +51,20 @@ class Output:
             person and args.color == "auto" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         )
 
-    def title(self, text: str) -> None:
+    def print_title(self, text: str) -> None:
         """Print a heading; to a terminal only."""
         if self.format == "table":
             print(f"\n\x1b[1m{text}\x1b[0m" if self.bold else f"\n{text}")
 
-    def lines(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         """Print a drawing or a sentence, whatever the format."""
         print(text)
 
-    def frame(self, frame: pl.DataFrame) -> None:
+    def print_frame(self, frame: pl.DataFrame) -> None:
         """Print a small frame in the chosen format."""
-        self.rows(frame.columns, frame.rows())
+        self.print_rows(frame.columns, frame.rows())
 
-    def rows(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def print_rows(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print rows under their names in the chosen format."""
         if self.format == "table":
             drawn = draw.cards.table_text(names, rows, width=self.width, limit=self.limit or 50)

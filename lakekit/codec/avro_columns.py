@@ -1,7 +1,7 @@
 """Decode Avro containers to Arrow columns, each column for all records of all files at once.
 
-    decode([container, …])                        {"_VERSION": int32 array, "_FILE": struct array, …}
-    decode([container], columns={"k", "v"})       only those fields; the others are skipped
+    decode_columns([container, …])                {"_VERSION": int32 array, "_FILE": struct array, …}
+    decode_columns([container], columns={"k"})    only those fields; the others are skipped
 
 1. All inflated blocks are concatenated in one buffer. A block says how many records it holds, not where they start.
 2. The starts: for manifests, `guess` lists the offsets that look like the beginning of one (a version, a kind, a row of
@@ -126,16 +126,16 @@ def batch_containers(containers: Iterable[Container]) -> Iterator[list[Container
         yield batch
 
 
-def _record_mask(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
-    """Return which records `where` selects: all, if the guessed starts lead to no such field."""
+def _record_mask(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, mask: Where) -> NDArray[np.bool_]:
+    """Return which records `mask` selects: all, if the guessed starts lead to no such field."""
     record, pos = unwrap_record(node), starts
     if record is not node:
         pos = vectors.read_longs(pos)[1]
     for name, part in zip(record.names, record.children, strict=True):
-        column, pos = vectors.read_values(part, pos, ends, name == where[0])
-        if name == where[0]:
+        column, pos = vectors.read_values(part, pos, ends, name == mask[0])
+        if name == mask[0]:
             try:
-                return where[1](_to_arrow(column, vectors))
+                return mask[1](_to_arrow(column, vectors))
             except (Corrupt, pa.ArrowInvalid):
                 break
     return np.ones(len(starts), bool)
@@ -195,13 +195,13 @@ def _block_records(read: Read, block: Block) -> list[dict[str, Any]]:
     return rows
 
 
-def _no_record(at: int) -> Corrupt:
-    return Corrupt(f"a null where a record must be, before byte {at}", offset=at, field="record")
+def _no_record(offset: int) -> Corrupt:
+    return Corrupt(f"a null where a record must be, before byte {offset}", offset=offset, field="record")
 
 
-def _check_end(count: int, at: int, size: int) -> None:
-    if at != size:
-        raise Corrupt(f"{count} records end at byte {at} of a block of {size}", offset=at, field="block count")
+def _check_end(count: int, offset: int, size: int) -> None:
+    if offset != size:
+        raise Corrupt(f"{count} records end at byte {offset} of a block of {size}", offset=offset, field="block count")
 
 
 def with_block_offset(error: Corrupt, container: Container, block: Block) -> Corrupt:

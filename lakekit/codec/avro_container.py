@@ -223,15 +223,15 @@ def _codec_of(metadata: Mapping[str, bytes]) -> str:
     return metadata.get("avro.codec", b"null").decode("utf-8", "replace")
 
 
-def read_long(data: bytes | memoryview, at: int, field: str) -> tuple[int, int]:
-    """Return the zig-zag varint at `at`, and the offset after it."""
+def read_long(data: bytes | memoryview, offset: int, field: str) -> tuple[int, int]:
+    """Return the zig-zag varint at `offset`, and the offset after it."""
     raw = shift = 0
-    start = at
+    start = offset
     while True:
-        if at >= len(data):
+        if offset >= len(data):
             raise Corrupt(f"{field} at offset {start}: the bytes end inside a number", offset=start, field=field)
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
@@ -240,7 +240,7 @@ def read_long(data: bytes | memoryview, at: int, field: str) -> tuple[int, int]:
             raise Corrupt(f"{field} at offset {start}: a number of more than 10 bytes", offset=start, field=field)
     if raw >= 1 << 64:
         raise Corrupt(f"{field} at offset {start}: a number of more than 64 bits", offset=start, field=field)
-    return (raw >> 1) ^ -(raw & 1), at
+    return (raw >> 1) ^ -(raw & 1), offset
 
 
 def append_long(out: bytearray, value: int) -> None:

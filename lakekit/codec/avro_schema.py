@@ -86,8 +86,8 @@ def unwrap_record(node: AvroNode) -> AvroNode:
     return record
 
 
-def _invalid_schema(why: str) -> Corrupt:
-    return Corrupt(f"avro.schema: {why}", field="avro.schema")
+def _invalid_schema(problem: str) -> Corrupt:
+    return Corrupt(f"avro.schema: {problem}", field="avro.schema")
 
 
 class _SchemaNames:

@@ -40,8 +40,8 @@ _MIN_BLOCK_ITEMS = 256
 """The least average number of items in blocks of an array beyond the first `FREE_BLOCKS`, which may have any size."""
 
 
-def _invalid_value(why: str, at: int, field: str) -> Corrupt:
-    return Corrupt(f"{field or 'value'} at byte {at} of its block: {why}", offset=at, field=field or None)
+def _invalid_value(problem: str, offset: int, field: str) -> Corrupt:
+    return Corrupt(f"{field or 'value'} at byte {offset} of its block: {problem}", offset=offset, field=field or None)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -76,20 +76,20 @@ def _leaf_reader(node: AvroNode, field: str) -> Read:
 
 
 def _int_reader(field: str) -> Read:
-    def read(data: bytes, at: int) -> tuple[int, int]:
-        value, after = read_long(data, at, field)
+    def read(data: bytes, offset: int) -> tuple[int, int]:
+        value, after = read_long(data, offset, field)
         if value not in _INT32_RANGE:
-            raise _invalid_value(f"{value} is no 32 bit number", at, field)
+            raise _invalid_value(f"{value} is no 32 bit number", offset, field)
         return value, after
 
     return read
 
 
 def _bytes_reader(field: str, *, text: bool) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        length, start = read_long(data, at, field)
+    def read(data: bytes, offset: int) -> tuple[Any, int]:
+        length, start = read_long(data, offset, field)
         if not 0 <= length <= len(data) - start:
-            raise _invalid_value(f"a length of {length}, {len(data) - start} bytes left", at, field)
+            raise _invalid_value(f"a length of {length}, {len(data) - start} bytes left", offset, field)
         body = data[start : start + length]
         if not text:
             return body, start + length
@@ -105,21 +105,21 @@ def _fixed_reader(node: AvroNode, field: str) -> Read:
     """Return the reader of a boolean, enum, float, double or fixed."""
     kind, size, symbols, form = node.kind, node.min_bytes, node.names, _FLOAT_STRUCTS.get(node.kind)
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
+    def read(data: bytes, offset: int) -> tuple[Any, int]:
         if kind == "enum":
-            number, after = read_long(data, at, field)
+            number, after = read_long(data, offset, field)
             if not 0 <= number < len(symbols):
-                raise _invalid_value(f"symbol {number} of {len(symbols)}", at, field)
+                raise _invalid_value(f"symbol {number} of {len(symbols)}", offset, field)
             return symbols[number], after
-        if len(data) - at < size:
-            raise _invalid_value(f"{size} bytes wanted, {max(0, len(data) - at)} left", at, field)
+        if len(data) - offset < size:
+            raise _invalid_value(f"{size} bytes wanted, {max(0, len(data) - offset)} left", offset, field)
         if form is not None:
-            return form.unpack_from(data, at)[0], at + size
+            return form.unpack_from(data, offset)[0], offset + size
         if kind == "boolean":
-            if data[at] > 1:
-                raise _invalid_value(f"a boolean of {data[at]}", at, field)
-            return data[at] == 1, at + 1
-        return data[at : at + size], at + size
+            if data[offset] > 1:
+                raise _invalid_value(f"a boolean of {data[offset]}", offset, field)
+            return data[offset] == 1, offset + 1
+        return data[offset : offset + size], offset + size
 
     return read
 
@@ -128,11 +128,11 @@ def _record_reader(node: AvroNode, field: str) -> Read:
     prefix = field + "." if field else ""
     fields = [(name, build_reader(part, prefix + name)) for name, part in zip(node.names, node.children, strict=True)]
 
-    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    def read(data: bytes, offset: int) -> tuple[dict[str, Any], int]:
         record = {}
         for name, part in fields:
-            record[name], at = part(data, at)
-        return record, at
+            record[name], offset = part(data, offset)
+        return record, offset
 
     return read
 
@@ -140,10 +140,10 @@ def _record_reader(node: AvroNode, field: str) -> Read:
 def _union_reader(node: AvroNode, field: str) -> Read:
     branches = [build_reader(part, field) for part in node.children]
 
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        number, after = read_long(data, at, field)
+    def read(data: bytes, offset: int) -> tuple[Any, int]:
+        number, after = read_long(data, offset, field)
         if not 0 <= number < len(branches):
-            raise _invalid_value(f"branch {number} of a union of {len(branches)}", at, field)
+            raise _invalid_value(f"branch {number} of a union of {len(branches)}", offset, field)
         return branches[number](data, after)
 
     return read
@@ -158,11 +158,11 @@ def has_tiny_blocks(block_count: int, item_count: int) -> bool:
     return block_count > FREE_BLOCKS and item_count < _MIN_BLOCK_ITEMS * (block_count - FREE_BLOCKS)
 
 
-def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> None:
+def _check_blocks(block_count: int, item_count: int, offset: int, field: str) -> None:
     if has_tiny_blocks(block_count, item_count):
         rule = f"beyond {FREE_BLOCKS} blocks each holds at least {_MIN_BLOCK_ITEMS}"
         problem = f"{item_count} items in {block_count} blocks; {rule}"
-        raise LimitExceeded(f"{field} at offset {at}: {problem}", offset=at, field=field)
+        raise LimitExceeded(f"{field} at offset {offset}: {problem}", offset=offset, field=field)
 
 
 def _array_reader(node: AvroNode, field: str) -> Read:
@@ -170,26 +170,26 @@ def _array_reader(node: AvroNode, field: str) -> Read:
     key = _bytes_reader(field, text=True) if node.kind == "map" else None
     least = max(1, node.children[0].min_bytes + (key is not None))
 
-    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+    def read(data: bytes, offset: int) -> tuple[list[Any], int]:
         items: list[Any] = []
         block_count = 0
         while True:
-            start = at
+            start = offset
             _check_blocks(block_count, len(items), start, field)
             block_count += 1
-            count, at = read_long(data, at, field)
+            count, offset = read_long(data, offset, field)
             if count < 0:
                 count = -count
-                _, at = read_long(data, at, field)
+                _, offset = read_long(data, offset, field)
             if count == 0:
-                return items, at
-            if count > (len(data) - at) // least:
-                raise _invalid_value(f"{count} items do not fit into {len(data) - at} bytes", start, field)
+                return items, offset
+            if count > (len(data) - offset) // least:
+                raise _invalid_value(f"{count} items do not fit into {len(data) - offset} bytes", start, field)
             for _ in range(count):
                 name = None
                 if key is not None:
-                    name, at = key(data, at)
-                item, at = value(data, at)
+                    name, offset = key(data, offset)
+                item, offset = value(data, offset)
                 items.append(item if key is None else (name, item))
 
     return read
@@ -301,37 +301,37 @@ def build_skipper(node: AvroNode) -> Skip:
     _collect_skip_steps(node, steps)
     plan = tuple(steps)
 
-    def skip(data: bytes, at: int) -> int:
+    def skip(data: bytes, offset: int) -> int:
         for step, call in plan:
             if step == _SKIP_VARINT:
-                while data[at] > 127:
-                    at += 1
-                at += 1
+                while data[offset] > 127:
+                    offset += 1
+                offset += 1
             elif step == _SKIP_BYTES:
-                length = data[at]
-                at += 1
+                length = data[offset]
+                offset += 1
                 if length > 127:
-                    length, at = _long_length(data, at - 1)
+                    length, offset = _long_length(data, offset - 1)
                 if length & 1:
                     raise IndexError  # a negative length
-                at += length >> 1
+                offset += length >> 1
             elif call is not None:
-                at = call(data, at)
+                offset = call(data, offset)
             else:
-                at += step
-        return at
+                offset += step
+        return offset
 
     return skip
 
 
-def _long_length(data: bytes, at: int) -> tuple[int, int]:
+def _long_length(data: bytes, offset: int) -> tuple[int, int]:
     raw = shift = 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         raw |= (byte & 0x7F) << shift
         if byte < 128:
-            return raw, at
+            return raw, offset
         shift += 7
         if shift > 63:
             raise IndexError
@@ -357,15 +357,15 @@ def _collect_skip_steps(node: AvroNode, steps: list[tuple[int, Skip | None]]) ->
 def _union_skipper(node: AvroNode) -> Skip:
     branches = [None if part.kind == "null" else build_skipper(part) for part in node.children]
 
-    def skip(data: bytes, at: int) -> int:
-        number = data[at]
-        at += 1
+    def skip(data: bytes, offset: int) -> int:
+        number = data[offset]
+        offset += 1
         if number > 127:
-            number, at = _long_length(data, at - 1)
+            number, offset = _long_length(data, offset - 1)
         if number & 1:
             raise IndexError
         branch = branches[number >> 1]
-        return at if branch is None else branch(data, at)
+        return offset if branch is None else branch(data, offset)
 
     return skip
 
@@ -373,26 +373,26 @@ def _union_skipper(node: AvroNode) -> Skip:
 def _array_skipper(node: AvroNode) -> Skip:
     value, is_map = build_skipper(node.children[0]), node.kind == "map"
 
-    def skip(data: bytes, at: int) -> int:
+    def skip(data: bytes, offset: int) -> int:
         block_count = item_count = 0
         while True:
-            count, at = _long_length(data, at)
+            count, offset = _long_length(data, offset)
             if count == 0:
-                return at
+                return offset
             if has_tiny_blocks(block_count, item_count):
                 raise IndexError
             block_count += 1
             if count & 1:
-                _, at = _long_length(data, at)
+                _, offset = _long_length(data, offset)
                 count += 1
             item_count += count >> 1
             for _ in range(min(count >> 1, len(data))):
                 if is_map:
-                    length, at = _long_length(data, at)
+                    length, offset = _long_length(data, offset)
                     if length & 1:
                         raise IndexError
-                    at += length >> 1
-                at = value(data, at)
+                    offset += length >> 1
+                offset = value(data, offset)
 
     return skip
 

@@ -266,19 +266,19 @@ class VectorReader:
         after[order] = at
         return value_starts, after
 
-    def _skip_one(self, skip: Skip, value_starts: Ints, slots: slice, at: int, end: int) -> int:
+    def _skip_one(self, skip: Skip, value_starts: Ints, slots: slice, offset: int, end: int) -> int:
         """Skip the remaining values of one run; return where it ends, `OUT_OF_BOUNDS` if a value passes `end`."""
         offsets = []
         try:
             for _ in range(slots.stop - slots.start):
-                offsets.append(at)
-                at = skip(self.data, at)
-                if at > end:
+                offsets.append(offset)
+                offset = skip(self.data, offset)
+                if offset > end:
                     return OUT_OF_BOUNDS
         except IndexError:
             return OUT_OF_BOUNDS
         value_starts[slots] = offsets
-        return at
+        return offset
 
 
 def item_type(node: AvroNode) -> AvroNode:

@@ -148,11 +148,11 @@ class _RowBytes:
         )
         self.raise_first_wrong(is_wrong, "more fields than its bytes hold", "arity")
 
-    def raise_first_wrong(self, is_wrong: NDArray[np.bool_], why: str, field: str) -> None:
+    def raise_first_wrong(self, is_wrong: NDArray[np.bool_], problem: str, field: str) -> None:
         """Raise `Corrupt` naming the first wrong row, if there is one."""
         if is_wrong.any():
             where = "" if self.path is None else f"{self.path}: "
-            msg = f"{where}row {int(np.argmax(is_wrong))} of {self.count}, {field}: {why}"
+            msg = f"{where}row {int(np.argmax(is_wrong))} of {self.count}, {field}: {problem}"
             raise Corrupt(msg, path=self.path, field=field)
 
     def count_part_bytes(self, length: int, field: str) -> None:
@@ -286,12 +286,14 @@ def _decode_decimal(
     return fixed_array(np.where(back < lengths[:, None], bodies, sign[:, None]), ok, to_arrow(t))
 
 
-def _decode_nested(rows: _RowBytes, at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+def _decode_nested(
+    rows: _RowBytes, offsets: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str
+) -> pa.Array:
     data, values = rows.data.tobytes(), [None] * rows.count
     for i in np.flatnonzero(ok).tolist():  # scalar: nested columns carry no statistics and are no partition
         start = int(rows.starts[i])
         space = binary_value.BoundedSlice(data, start, start + int(rows.lengths[i]), rows.path)
-        values[i] = binary_value.read_slot(space, int(at[i]), t, name)
+        values[i] = binary_value.read_slot(space, int(offsets[i]), t, name)
     return to_arrow_array(values, t)
 
 

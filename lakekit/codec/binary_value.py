@@ -98,55 +98,55 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
     return bytes(out)
 
 
-def write_slot(out: bytearray, at: int, value: Any, t: DataType) -> None:
-    """Write a non-null value into the slot at `at`, and its part, if it has one, at the end of `out`."""
+def write_slot(out: bytearray, offset: int, value: Any, t: DataType) -> None:
+    """Write a non-null value into the slot at `offset`, and its part, if it has one, at the end of `out`."""
     try:
-        _write_slot_value(out, at, value, t)
+        _write_slot_value(out, offset, value, t)
     except (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError) as error:
         msg = f"{value!r:.100} is not a value of {t}: {error}"
         raise ValueOutOfRange(msg) from None
 
 
-def _write_slot_value(out: bytearray, at: int, value: Any, t: DataType) -> None:
+def _write_slot_value(out: bytearray, offset: int, value: Any, t: DataType) -> None:
     form = FIXED_FORMATS.get(t.root)
     if form is not None:
-        form.pack_into(out, at, value)
+        form.pack_into(out, offset, value)
     elif t.root in STRINGS or t.root in BINARIES:
         body = value.encode() if t.root in STRINGS else bytes(value)
         if len(body) <= 7:
-            out[at : at + len(body)] = body
-            out[at + 7] = 0x80 | len(body)
+            out[offset : offset + len(body)] = body
+            out[offset + 7] = 0x80 | len(body)
         else:
-            _append_part(out, at, len(body), body)
+            _append_part(out, offset, len(body), body)
     elif t.root == "DECIMAL":
         number = to_unscaled(value, t.scale or 0)
         if is_compact(t):
-            _I64.pack_into(out, at, number)
+            _I64.pack_into(out, offset, number)
         else:
             length = (number if number >= 0 else ~number).bit_length() // 8 + 1
             if length > 16:
                 msg = f"{value} needs more than 16 bytes"
                 raise ValueOutOfRange(msg)
-            _append_part(out, at, length, number.to_bytes(length, "big", signed=True).ljust(16, b"\0"))
+            _append_part(out, offset, length, number.to_bytes(length, "big", signed=True).ljust(16, b"\0"))
     elif t.root in TIMESTAMPS:
         millis, nanos = value
         if is_compact(t):
-            _I64.pack_into(out, at, millis)
+            _I64.pack_into(out, offset, millis)
         else:
             if not 0 <= nanos <= 999_999:
                 msg = f"{nanos} nanoseconds within a millisecond"
                 raise ValueOutOfRange(msg)
-            _append_part(out, at, nanos, _I64.pack(millis))
+            _append_part(out, offset, nanos, _I64.pack(millis))
     else:
         body = encode_part(value, t)
-        _append_part(out, at, len(body), body)
+        _append_part(out, offset, len(body), body)
 
 
-def _append_part(out: bytearray, at: int, low: int, body: bytes) -> None:
+def _append_part(out: bytearray, offset: int, low: int, body: bytes) -> None:
     if len(out) >= 2**31 or low >= 2**31:
         msg = "a binary row of 2 GiB or more"
         raise ValueOutOfRange(msg)
-    _U64.pack_into(out, at, len(out) << 32 | low)
+    _U64.pack_into(out, offset, len(out) << 32 | low)
     out += body
     out += bytes(-len(body) % 8)
 
@@ -218,22 +218,22 @@ class BoundedSlice:
         start, cursor.at = cursor.at, cursor.end
         return cls(bytes(cursor.data), start, cursor.end, cursor.path, cursor.spans)
 
-    def make_error(self, why: str, field: str, at: int) -> Corrupt:
+    def make_error(self, problem: str, field: str, at: int) -> Corrupt:
         """Return the error for the bytes at `at`."""
         where = "" if self.path is None else f"{self.path}: "
-        return Corrupt(f"{where}{field} at offset {at}: {why}", path=self.path, offset=at, field=field)
+        return Corrupt(f"{where}{field} at offset {at}: {problem}", path=self.path, offset=at, field=field)
 
-    def part_start(self, slot: int, length: int, field: str, at: int) -> int:
+    def part_start(self, slot: int, length: int, field: str, offset: int) -> int:
         """Return where the part of a slot begins in `data`, checked."""
         begin = self.start + (slot >> 32)
         if length < 0 or begin + length > self.end:
-            raise self.make_error(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, at)
+            raise self.make_error(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, offset)
         self.remaining_bytes -= length
         if self.remaining_bytes < 0:
-            raise self.make_error("its parts overlap", field, at)
+            raise self.make_error("its parts overlap", field, offset)
         if self.spans is not None:
-            self.spans.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOT_SECTION)
-            self.spans.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOT_SECTION)
+            self.spans.add(offset, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOT_SECTION)
+            self.spans.add(offset + 4, 4, f"{field} offset", slot >> 32, section=SLOT_SECTION)
             self.spans.add(begin, length, field, None, section=SLOT_SECTION)
         return begin
 
@@ -281,56 +281,56 @@ def _decode_recorded_row(
     return tuple(values)
 
 
-def read_slot(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
-    """Return the value of the slot at `at`, which is not null."""
+def read_slot(space: BoundedSlice, offset: int, t: DataType, field: str) -> Any:
+    """Return the value of the slot at `offset`, which is not null."""
     if space.spans is None:
-        return _read_slot_value(space, at, t, field)
+        return _read_slot_value(space, offset, t, field)
     since = len(space.spans.spans)
-    value = _read_slot_value(space, at, t, field)
+    value = _read_slot_value(space, offset, t, field)
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         return value
     if len(space.spans.spans) > since:
         space.spans.set_meaning(value)  # the part, which was marked last
     elif t.root in STRINGS or t.root in BINARIES:
-        length = space.data[at + 7] & 0x7F
-        space.spans.add(at, length, field, value, section=SLOT_SECTION)
-        space.spans.add(at + 7, 1, f"{field} length", length, section=SLOT_SECTION)
+        length = space.data[offset + 7] & 0x7F
+        space.spans.add(offset, length, field, value, section=SLOT_SECTION)
+        space.spans.add(offset + 7, 1, f"{field} length", length, section=SLOT_SECTION)
     else:
-        space.spans.add(at, element_width(t), field, value, section=SLOT_SECTION)
+        space.spans.add(offset, element_width(t), field, value, section=SLOT_SECTION)
     return value
 
 
-def _read_slot_value(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
+def _read_slot_value(space: BoundedSlice, offset: int, t: DataType, field: str) -> Any:
     form = FIXED_FORMATS.get(t.root)
     if form is not None:
-        return form.unpack_from(space.data, at)[0]
-    slot = _U64.unpack_from(space.data, at)[0]
+        return form.unpack_from(space.data, offset)[0]
+    slot = _U64.unpack_from(space.data, offset)[0]
     if t.root in STRINGS or t.root in BINARIES:
-        body = _read_text_bytes(space, slot, at, field)
+        body = _read_text_bytes(space, slot, offset, field)
         if t.root in BINARIES:
             return body
         try:
             return body.decode()
         except UnicodeDecodeError:
-            raise space.make_error(f"{body[:40]!r} is not UTF-8", field, at) from None
+            raise space.make_error(f"{body[:40]!r} is not UTF-8", field, offset) from None
     if t.root == "DECIMAL":
         if is_compact(t):
-            return from_unscaled(_I64.unpack_from(space.data, at)[0], t.scale or 0)
+            return from_unscaled(_I64.unpack_from(space.data, offset)[0], t.scale or 0)
         length = slot & 0xFFFFFFFF
         if not 1 <= length <= 16:
-            raise space.make_error(f"a decimal of {length} bytes", field, at)
-        begin = space.part_start(slot, length, field, at)
+            raise space.make_error(f"a decimal of {length} bytes", field, offset)
+        begin = space.part_start(slot, length, field, offset)
         return from_unscaled(int.from_bytes(space.data[begin : begin + length], "big", signed=True), t.scale or 0)
     if t.root in TIMESTAMPS:
         if is_compact(t):
-            return Instant(_I64.unpack_from(space.data, at)[0], 0)
+            return Instant(_I64.unpack_from(space.data, offset)[0], 0)
         nanos = slot & 0xFFFFFFFF
         if nanos > 999_999:
-            raise space.make_error(f"{nanos} nanoseconds within a millisecond", field, at)
-        return Instant(_I64.unpack_from(space.data, space.part_start(slot, 8, field, at))[0], nanos)
+            raise space.make_error(f"{nanos} nanoseconds within a millisecond", field, offset)
+        return Instant(_I64.unpack_from(space.data, space.part_start(slot, 8, field, offset))[0], nanos)
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         length = slot & 0xFFFFFFFF
-        begin = space.part_start(slot, length, field, at)
+        begin = space.part_start(slot, length, field, offset)
         inner = BoundedSlice(space.data, begin, begin + length, space.path, space.spans)
         if space.spans is None:
             return _decode_part(inner, t)
@@ -340,14 +340,14 @@ def _read_slot_value(space: BoundedSlice, at: int, t: DataType, field: str) -> A
     raise Unsupported(msg, feature=f"type.{t.root.lower()}", path=space.path)
 
 
-def _read_text_bytes(space: BoundedSlice, slot: int, at: int, field: str) -> bytes:
+def _read_text_bytes(space: BoundedSlice, slot: int, offset: int, field: str) -> bytes:
     if slot >> 63:
         length = slot >> 56 & 0x7F
         if length > 7:
-            raise space.make_error(f"{length} bytes inside a slot of 7", field, at)
-        return space.data[at : at + length]
+            raise space.make_error(f"{length} bytes inside a slot of 7", field, offset)
+        return space.data[offset : offset + length]
     length = slot & 0xFFFFFFFF
-    begin = space.part_start(slot, length, field, at)
+    begin = space.part_start(slot, length, field, offset)
     return space.data[begin : begin + length]
 
 

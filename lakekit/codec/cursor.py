@@ -111,8 +111,8 @@ class SpanRecorder:
             self.add(at - self.shift, end + self.shift - at, PADDING_LABEL, None)
 
 
-def innermost_spans(spans: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
-    """Return the innermost spans in the order of their bytes, each byte from 0 to `size` in exactly one.
+def innermost_spans(spans: Sequence[FieldSpan], size_bytes: int) -> list[FieldSpan]:
+    """Return the innermost spans in the order of their bytes, each byte from 0 to `size_bytes` in exactly one.
 
     Bytes without any are called `UNREAD_LABEL`. Of two spans over the same bytes the later one stays; where damaged
     bytes are read twice under two names, the first name stays.
@@ -134,7 +134,7 @@ def innermost_spans(spans: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
     at = 0
     for i in order:
         mark = spans[i]
-        start, end = max(mark.offset, at), min(mark.end, size)
+        start, end = max(mark.offset, at), min(mark.end, size_bytes)
         if i in parents or start >= end:
             continue
         if start > at:
@@ -143,8 +143,8 @@ def innermost_spans(spans: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
             mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start)
         )
         at = end
-    if at < size:
-        innermost.append(FieldSpan(at, size - at, UNREAD_LABEL, None))
+    if at < size_bytes:
+        innermost.append(FieldSpan(at, size_bytes - at, UNREAD_LABEL, None))
     return innermost
 
 
@@ -170,21 +170,21 @@ class Cursor:
         data: bytes | memoryview,
         *,
         path: str | None = None,
-        at: int = 0,
+        offset: int = 0,
         end: int | None = None,
         spans: SpanRecorder | None = None,
     ) -> None:
         self.data = data
         self.path = path
-        self.at = at
+        self.at = offset
         self.end = len(data) if end is None else end
         self.spans = spans
         if not 0 <= self.at <= self.end <= len(data):
-            raise self.make_error(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
+            raise self.make_error(f"bytes {offset} to {self.end} wanted, {len(data)} there", "range")
 
-    def region(self, at: int, end: int | None = None) -> Cursor:
+    def region(self, offset: int, end: int | None = None) -> Cursor:
         """Return a cursor over other bytes of the same data, which records where this one does."""
-        return Cursor(self.data, path=self.path, at=at, end=end, spans=self.spans)
+        return Cursor(self.data, path=self.path, offset=offset, end=end, spans=self.spans)
 
     def nested(self, data: bytes | memoryview) -> Cursor:
         """Return a cursor over bytes that were read here, which records where this one does.
@@ -203,11 +203,11 @@ class Cursor:
         """The number of bytes that are left."""
         return self.end - self.at
 
-    def make_error(self, why: str, field: str, *, at: int | None = None) -> Corrupt:
+    def make_error(self, problem: str, field: str, *, at: int | None = None) -> Corrupt:
         """Return the error for the bytes here (or at `at`), to be raised by the caller."""
         offset = self.at if at is None else at
         where = "" if self.path is None else f"{self.path}: "
-        return Corrupt(f"{where}{field} at offset {offset}: {why}", path=self.path, offset=offset, field=field)
+        return Corrupt(f"{where}{field} at offset {offset}: {problem}", path=self.path, offset=offset, field=field)
 
     def _take(self, length: int, field: str) -> int:
         start = self.at
@@ -394,32 +394,32 @@ def encode_java_utf(text: str) -> bytes:
 _UINT64_MAX = (1 << 64) - 1
 
 
-def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
     """Return an unsigned number and the offset after it; most take one byte.
 
     Raises:
         Corrupt: the number has more than 64 bits.
         IndexError: the data ends inside it.
     """
-    byte = data[at]
+    byte = data[offset]
     if byte < 0x80:
-        return byte, at + 1
+        return byte, offset + 1
     value, shift = byte & 0x7F, 7
     while True:
-        at += 1
-        byte = data[at]
+        offset += 1
+        byte = data[offset]
         value |= (byte & 0x7F) << shift
         if byte < 0x80 and value <= _UINT64_MAX:
-            return value, at + 1
+            return value, offset + 1
         shift += 7
         if byte < 0x80 or shift > 63:
             raise Corrupt("a number of more than 64 bits", field="number")
 
 
-def read_zigzag(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def read_zigzag(data: bytes | memoryview, offset: int) -> tuple[int, int]:
     """Return a signed number and the offset after it. Raises as `read_varint` does."""
-    raw, at = read_varint(data, at)
-    return (raw >> 1) ^ -(raw & 1), at
+    raw, offset = read_varint(data, offset)
+    return (raw >> 1) ^ -(raw & 1), offset
 
 
 def append_varint(out: bytearray, value: int) -> None:

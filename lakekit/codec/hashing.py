@@ -409,12 +409,14 @@ def xxhash64_slices(
     return hashes
 
 
-def _xxhash64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _xxhash64_rows(
+    words: NDArray[np.uint64], offsets: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.uint64]:
     """Return xxHash64 of rows that are sorted by their number of whole 32-byte stripes, most first.
 
     `words[i]` is the u64 at byte i.
     """
-    h = np.full(len(at), _P5, np.uint64)
+    h = np.full(len(offsets), _P5, np.uint64)
     stripes = lengths >> 5
     long = int(np.count_nonzero(stripes))
     if long:
@@ -422,7 +424,7 @@ def _xxhash64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: ND
         live = long - np.searchsorted(stripes[:long][::-1], np.arange(int(stripes[0])), side="right")
         for j, n in enumerate(live.tolist()):
             for i, lane in enumerate(lanes):
-                lane[:n] = _xxhash_rounds(lane[:n], words[at[:n] + (32 * j + 8 * i)])
+                lane[:n] = _xxhash_rounds(lane[:n], words[offsets[:n] + (32 * j + 8 * i)])
         mixed = (
             _rotate_left_array(lanes[0], 1)
             + _rotate_left_array(lanes[1], 7)
@@ -433,19 +435,19 @@ def _xxhash64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: ND
             mixed = (mixed ^ _xxhash_rounds(np.uint64(0), lane)) * np.uint64(_P1) + np.uint64(_P4)
         h[:long] = mixed
     h += lengths.astype(np.uint64)
-    at, left = at + 32 * stripes, lengths & 31
+    offsets, left = offsets + 32 * stripes, lengths & 31
     for j in range(3):
         rows = np.flatnonzero(left >= 8 * (j + 1))
-        word = words[at[rows] + 8 * j]
+        word = words[offsets[rows] + 8 * j]
         h[rows] = _rotate_left_array(h[rows] ^ _xxhash_rounds(np.uint64(0), word), 27) * np.uint64(_P1) + np.uint64(_P4)
-    at, left = at + (left & ~7), left & 7
+    offsets, left = offsets + (left & ~7), left & 7
     rows = np.flatnonzero(left >= 4)
-    word = words[at[rows]] & np.uint64(_M32)
+    word = words[offsets[rows]] & np.uint64(_M32)
     h[rows] = _rotate_left_array(h[rows] ^ word * np.uint64(_P1), 23) * np.uint64(_P2) + np.uint64(_P3)
-    at, left = at + (left & 4), left & 3
+    offsets, left = offsets + (left & 4), left & 3
     for j in range(3):
         rows = np.flatnonzero(left > j)
-        byte = words[at[rows] + j] & np.uint64(0xFF)
+        byte = words[offsets[rows] + j] & np.uint64(0xFF)
         h[rows] = _rotate_left_array(h[rows] ^ byte * np.uint64(_P5), 11) * np.uint64(_P1)
     h = (h ^ h >> np.uint64(33)) * np.uint64(_P2)
     h = (h ^ h >> np.uint64(29)) * np.uint64(_P3)

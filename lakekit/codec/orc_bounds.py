@@ -103,7 +103,7 @@ def check_tail_and_streams(path: str, data: bytes | memoryview, columns: Contain
         tail = orc_tail.parse_tail(data)
         _check_tail(tail)
         columns_by_number = {
-            column.number: column for child in _selected_columns(tail.root, columns) for column in child.preorder()
+            column.column_id: column for child in _selected_columns(tail.root, columns) for column in child.preorder()
         }
         for stripe in tail.stripes:
             _check_stripe(tail, stripe, columns_by_number)
@@ -134,14 +134,14 @@ def _check_tail(tail: OrcTail) -> None:
             column.kind == _STRUCT and count != len(column.names)
         ):
             raise Corrupt(
-                f"column {column.number} of kind {column.kind} has {count} parts and {len(column.names)} names",
+                f"column {column.column_id} of kind {column.kind} has {count} parts and {len(column.names)} names",
                 field="types",
             )
         if column.kind == _DECIMAL:
             digits, scale = orc_tail.integer_member(column.members, 5), orc_tail.integer_member(column.members, 6)
             if not 0 < digits <= _MAX_DIGITS or not 0 <= scale <= digits:
                 raise Corrupt(
-                    f"column {column.number} is a decimal of {digits} digits, {scale} of them after the point",
+                    f"column {column.column_id} is a decimal of {digits} digits, {scale} of them after the point",
                     field="types",
                 )
 
@@ -162,23 +162,23 @@ def _check_stripe(tail: OrcTail, stripe: StripeRange, columns_by_number: dict[in
             _check_chunks(tail, stream)
     contents = _StripeStreams(tail=tail, streams=tuple(streams), encodings=encodings)
     for child in tail.root.children:
-        if child.number in columns_by_number:
+        if child.column_id in columns_by_number:
             _check_column(contents, child, stripe.row_count)
 
 
 def _check_column(contents: _StripeStreams, column: OrcColumn, count: int) -> None:
     """Check the streams of a column, which has at most `count` values, and of all below it."""
-    kind, size = contents.encoding_of(column.number)
+    kind, size = contents.encoding_of(column.column_id)
     if kind in _DICTIONARY_ENCODINGS and size > count:
         raise Corrupt(
-            f"a dictionary of {size} values in column {column.number}, which has at most {count}",
-            offset=next((stream.begin for stream in contents.streams_of(column.number)), None),
+            f"a dictionary of {size} values in column {column.column_id}, which has at most {count}",
+            offset=next((stream.begin for stream in contents.streams_of(column.column_id)), None),
             field="dictionary size",
         )
-    scales = contents.find_stream(column.number, _SECONDARY_STREAM) if column.kind == _DECIMAL else None
+    scales = contents.find_stream(column.column_id, _SECONDARY_STREAM) if column.kind == _DECIMAL else None
     if scales is not None:
         _check_scales(contents, scales, second=kind in _VERSION_2_ENCODINGS)
-    lengths = contents.find_stream(column.number, _LENGTH_STREAM)
+    lengths = contents.find_stream(column.column_id, _LENGTH_STREAM)
     if column.kind in (_LIST, _MAP):
         count = 0 if lengths is None else _check_values(contents, column, lengths)
     elif lengths is not None:
@@ -217,7 +217,7 @@ def _check_texts(contents: _StripeStreams, lengths: _Stream) -> None:
     data = contents.find_stream(lengths.column, _DICTIONARY_STREAM if kind in _DICTIONARY_ENCODINGS else _DATA_STREAM)
     held = 0 if data is None else _inflated_bytes(contents, data)
     most = held * _DATA_FACTOR + _SLACK_BYTES
-    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _VERSION_2_ENCODINGS, most=most)
+    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _VERSION_2_ENCODINGS, maximum=most)
     if total > most:
         raise Corrupt(
             f"column {lengths.column} has texts of {total} bytes in a stream of at most {held}",
@@ -234,15 +234,16 @@ def _check_values(contents: _StripeStreams, column: OrcColumn, lengths: _Stream)
     held = [_bound_values(contents, child) for child in column.children]
     likely = [most // _VALUES_OF_BYTE * _VALUES_FACTOR + _SLACK_VALUES for most in held]
     enough = max(_FEW_VALUES, min([*held, *likely], default=0))
-    kind, _ = contents.encoding_of(column.number)
-    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _VERSION_2_ENCODINGS, most=enough)
+    kind, _ = contents.encoding_of(column.column_id)
+    total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _VERSION_2_ENCODINGS, maximum=enough)
     if total <= enough:
         return total
     for child, most, few in zip(column.children, held, likely, strict=True):
         counted = min(most, _count_values(contents, child)) if few < total <= most else most
         if total > counted:
             raise Corrupt(
-                f"column {column.number} has lists of {total} values, and column {child.number} at most {counted}",
+                f"column {column.column_id} has lists of {total} values, and column {child.column_id} at most "
+                f"{counted}",
                 offset=lengths.begin,
                 field="length",
             )
@@ -254,7 +255,7 @@ def _bound_values(contents: _StripeStreams, column: OrcColumn) -> int:
 
     A STRUCT without a stream has as many as its parts.
     """
-    own = contents.streams_of(column.number)
+    own = contents.streams_of(column.column_id)
     if not own and column.kind == _STRUCT:
         return max((_bound_values(contents, child) for child in column.children), default=0)
     return max((_inflated_bytes(contents, stream) for stream in own), default=0) * _VALUES_OF_BYTE
@@ -262,16 +263,16 @@ def _bound_values(contents: _StripeStreams, column: OrcColumn) -> int:
 
 def _count_values(contents: _StripeStreams, column: OrcColumn) -> int:
     """Return how many values a column has at most, by the runs of its streams: up to seven more than it has."""
-    present = contents.find_stream(column.number, _PRESENT_STREAM)
+    present = contents.find_stream(column.column_id, _PRESENT_STREAM)
     if present is not None:
         return orc_runs.count_bytes(contents.inflate(present)) * 8
     if column.kind == _STRUCT:
         return max((_count_values(contents, child) for child in column.children), default=0)
-    kind, _ = contents.encoding_of(column.number)
+    kind, _ = contents.encoding_of(column.column_id)
     of_lengths = column.kind in (_LIST, _MAP) or (
         column.kind in _LENGTH_PREFIXED_TYPES and kind not in _DICTIONARY_ENCODINGS
     )
-    stream = contents.find_stream(column.number, _LENGTH_STREAM if of_lengths else _DATA_STREAM)
+    stream = contents.find_stream(column.column_id, _LENGTH_STREAM if of_lengths else _DATA_STREAM)
     data = b"" if stream is None else contents.inflate(stream)
     match column.kind:
         case 0 | 1:

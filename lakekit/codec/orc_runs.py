@@ -82,55 +82,55 @@ def _read_runs(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iter
         return
 
 
-def _first_signed_run(data: bytes, at: int) -> tuple[list[int], int]:
+def _first_signed_run(data: bytes, offset: int) -> tuple[list[int], int]:
     """Return bounds of the numbers of a run of the first version, and where the next run begins."""
-    head = data[at]
+    head = data[offset]
     if head < 0x80:
-        delta = data[at + 1] - ((data[at + 1] & 0x80) << 1)
-        base, at = read_zigzag(data, at + 2)
-        return [base, base + delta * (head + 2)], at
-    values, at = [], at + 1
+        delta = data[offset + 1] - ((data[offset + 1] & 0x80) << 1)
+        base, offset = read_zigzag(data, offset + 2)
+        return [base, base + delta * (head + 2)], offset
+    values, offset = [], offset + 1
     for _ in range(256 - head):
-        value, at = read_zigzag(data, at)
+        value, offset = read_zigzag(data, offset)
         values.append(value)
-    return values, at
+    return values, offset
 
 
-def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
+def _signed_run(data: bytes, offset: int) -> tuple[list[int], int]:
     """Return bounds of the numbers of a run of the second version, and where the next run begins."""
-    head = data[at]
+    head = data[offset]
     kind = head >> 6
     if kind == 0:
-        end = at + 2 + (head >> 3 & 7)
-        raw = _read_big_endian(data, at + 1, end)
+        end = offset + 2 + (head >> 3 & 7)
+        raw = _read_big_endian(data, offset + 1, end)
         return [(raw >> 1) ^ -(raw & 1)], end
-    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
-    at += 2
+    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[offset + 1]) + 1
+    offset += 2
     if kind == 1:
-        bits, end = _read_bits(data, at, width, count)
+        bits, end = _read_bits(data, offset, width, count)
         raws = _bits_to_numbers(bits)
         values = (raws >> np.uint64(1)).astype(np.int64) ^ -(raws & np.uint64(1)).astype(np.int64)
         return [int(values.min()), int(values.max())], end
     if kind == 2:
-        return _patched_ends(data, at, width, count)
-    base, at = read_zigzag(data, at)
-    delta, at = read_zigzag(data, at)
+        return _patched_ends(data, offset, width, count)
+    base, offset = read_zigzag(data, offset)
+    delta, offset = read_zigzag(data, offset)
     if not head >> 1 & 31:
-        return [base, base + delta * (count - 1)], at
-    bits, end = _read_bits(data, at, width, max(0, count - 2))
+        return [base, base + delta * (count - 1)], offset
+    bits, end = _read_bits(data, offset, width, max(0, count - 2))
     grown = _sum_bits(bits)
     return [base, base + delta, base + delta + (grown if delta >= 0 else -grown)], end
 
 
-def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
-    size, patch_width = (data[at] >> 5) + 1, _BIT_WIDTHS[data[at] & 31]
-    gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
-    raw, sign = _read_big_endian(data, at + 2, at + 2 + size), 1 << (8 * size - 1)
+def _patched_ends(data: bytes, offset: int, width: int, count: int) -> tuple[list[int], int]:
+    size, patch_width = (data[offset] >> 5) + 1, _BIT_WIDTHS[data[offset] & 31]
+    gap_width, patches = (data[offset + 1] >> 5) + 1, data[offset + 1] & 31
+    raw, sign = _read_big_endian(data, offset + 2, offset + 2 + size), 1 << (8 * size - 1)
     base = -(raw & (sign - 1)) if raw & sign else raw
-    bits, at = _read_bits(data, at + 2 + size, width, count)
+    bits, offset = _read_bits(data, offset + 2 + size, width, count)
     values = _bits_to_numbers(bits)
     patch_bits = _patch_bits(gap_width + patch_width)
-    bits, end = _read_bits(data, at, patch_bits, patches)
+    bits, end = _read_bits(data, offset, patch_bits, patches)
     position = 0
     for patch in _bits_to_numbers(bits).tolist():  # scalar: at most 31 patches
         position += patch >> patch_width
@@ -151,41 +151,41 @@ def _bits_to_numbers(bits: Bits) -> NDArray[np.uint64]:
     return np.packbits(padded, axis=1).view(">u8").reshape(-1).astype(np.uint64)
 
 
-def _sum_first_run(data: bytes, at: int) -> tuple[int, int]:
+def _sum_first_run(data: bytes, offset: int) -> tuple[int, int]:
     """Return the sum of a run of the first version, and where the next run begins."""
-    head = data[at]
+    head = data[offset]
     if head < 0x80:
-        count, delta = head + 3, data[at + 1] - ((data[at + 1] & 0x80) << 1)
-        base, at = read_varint(data, at + 2)
-        return _sum_fixed_delta(base, delta, count), at
-    length_sum, at = 0, at + 1
-    short = data[at : at + 256 - head]
+        count, delta = head + 3, data[offset + 1] - ((data[offset + 1] & 0x80) << 1)
+        base, offset = read_varint(data, offset + 2)
+        return _sum_fixed_delta(base, delta, count), offset
+    length_sum, offset = 0, offset + 1
+    short = data[offset : offset + 256 - head]
     if len(short) == 256 - head and short.isascii():  # each takes one byte
-        return sum(short), at + len(short)
+        return sum(short), offset + len(short)
     for _ in range(256 - head):
-        value, at = read_varint(data, at)
+        value, offset = read_varint(data, offset)
         length_sum += _check_length(value)
-    return length_sum, at
+    return length_sum, offset
 
 
-def _sum_run(data: bytes, at: int) -> tuple[int, int]:
+def _sum_run(data: bytes, offset: int) -> tuple[int, int]:
     """Return the sum of a run of the second version, and where the next run begins."""
-    head = data[at]
+    head = data[offset]
     kind = head >> 6
     if kind == 0:
-        end = at + 2 + (head >> 3 & 7)
-        return ((head & 7) + 3) * _check_length(_read_big_endian(data, at + 1, end)), end
-    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
-    at += 2
+        end = offset + 2 + (head >> 3 & 7)
+        return ((head & 7) + 3) * _check_length(_read_big_endian(data, offset + 1, end)), end
+    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[offset + 1]) + 1
+    offset += 2
     if kind == 1:
-        return _sum_direct(data, at, width, count)
+        return _sum_direct(data, offset, width, count)
     if kind == 2:
-        return _sum_patched_base(data, at, width, count)
-    base, at = read_varint(data, at)
-    delta, at = read_zigzag(data, at)
+        return _sum_patched_base(data, offset, width, count)
+    base, offset = read_varint(data, offset)
+    delta, offset = read_zigzag(data, offset)
     if not head >> 1 & 31:
-        return _sum_fixed_delta(base, delta, count), at
-    return _sum_variable_delta(data, at, width, (base, delta, count))
+        return _sum_fixed_delta(base, delta, count), offset
+    return _sum_variable_delta(data, offset, width, (base, delta, count))
 
 
 def _sum_fixed_delta(base: int, delta: int, count: int) -> int:
@@ -194,7 +194,7 @@ def _sum_fixed_delta(base: int, delta: int, count: int) -> int:
     return count * (_check_length(base) + _check_length(last)) // 2
 
 
-def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, int]) -> tuple[int, int]:
+def _sum_variable_delta(data: bytes, offset: int, width: int, run: tuple[int, int, int]) -> tuple[int, int]:
     """Return the sum of the lengths of a delta run.
 
     The first two follow from base and delta, each other one is stored as its difference; all have the same sign.
@@ -203,14 +203,14 @@ def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, i
     steps = max(0, count - 2)
     sign = 1 if delta >= 0 else -1
     grown, weighed = 0, 0  # all steps together, and each as often as lengths have it
-    end = at + (steps * width + 7) // 8
+    end = offset + (steps * width + 7) // 8
     if steps <= _FEW_STEPS:
-        packed = _read_big_endian(data, at, end) >> -steps * width % 8
+        packed = _read_big_endian(data, offset, end) >> -steps * width % 8
         for weight in range(1, steps + 1):
             step, packed = packed & ((1 << width) - 1), packed >> width
             grown, weighed = grown + step, weighed + step * weight
     else:
-        bits, end = _read_bits(data, at, width, steps)
+        bits, end = _read_bits(data, offset, width, steps)
         for at_bit, ones in enumerate(bits.T.astype(np.int64)):
             grown += int(ones.sum()) << (width - 1 - at_bit)
             weighed += int(ones @ np.arange(steps, 0, -1)) << (width - 1 - at_bit)
@@ -221,37 +221,37 @@ def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, i
     return count * base + (count - 1) * delta + sign * weighed, end
 
 
-def _sum_direct(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
+def _sum_direct(data: bytes, offset: int, width: int, count: int) -> tuple[int, int]:
     """Return the sum of `count` numbers of `width` bits, and where the next run begins."""
-    bits, end = _read_bits(data, at, width, count)
+    bits, end = _read_bits(data, offset, width, count)
     if width == _BIT_WIDTHS[-1] and bits[:, 0].any():
         raise Corrupt("a length below zero", field="length")
     return _sum_bits(bits), end
 
 
-def _sum_patched_base(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
-    size, patch_width = (data[at] >> 5) + 1, _BIT_WIDTHS[data[at] & 31]
-    gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
-    at += 2
-    base = _read_big_endian(data, at, at + size)
+def _sum_patched_base(data: bytes, offset: int, width: int, count: int) -> tuple[int, int]:
+    size, patch_width = (data[offset] >> 5) + 1, _BIT_WIDTHS[data[offset] & 31]
+    gap_width, patches = (data[offset + 1] >> 5) + 1, data[offset + 1] & 31
+    offset += 2
+    base = _read_big_endian(data, offset, offset + size)
     if base >> (8 * size - 1):
         raise Corrupt("a length below zero", field="length")
-    unpatched, at = _sum_direct(data, at + size, width, count)
+    unpatched, offset = _sum_direct(data, offset + size, width, count)
     patch_bits = _patch_bits(gap_width + patch_width)
-    bits, end = _read_bits(data, at, patch_bits, patches)
+    bits, end = _read_bits(data, offset, patch_bits, patches)
     return count * base + unpatched + (_sum_bits(bits[:, max(0, patch_bits - patch_width) :]) << width), end
 
 
-def _read_bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
+def _read_bits(data: bytes, offset: int, width: int, count: int) -> tuple[Bits, int]:
     """Return a row of bits, the highest first, for each of `count` numbers, and the offset after them.
 
     Raises:
         IndexError: the data ends too early.
     """
-    end = at + (count * width + 7) // 8
+    end = offset + (count * width + 7) // 8
     if end > len(data):
         raise IndexError
-    return np.unpackbits(np.frombuffer(data[at:end], np.uint8))[: count * width].reshape(count, width), end
+    return np.unpackbits(np.frombuffer(data[offset:end], np.uint8))[: count * width].reshape(count, width), end
 
 
 def _sum_bits(bits: Bits) -> int:
@@ -260,11 +260,11 @@ def _sum_bits(bits: Bits) -> int:
     return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
 
 
-def _read_big_endian(data: bytes, at: int, end: int) -> int:
+def _read_big_endian(data: bytes, offset: int, end: int) -> int:
     """Return a big-endian number. Raises `IndexError` where the data ends."""
     if end > len(data):
         raise IndexError
-    return int.from_bytes(data[at:end], "big")
+    return int.from_bytes(data[offset:end], "big")
 
 
 def _check_length(length: int) -> int:
@@ -277,8 +277,8 @@ def _check_length(length: int) -> int:
 # ---- bounds, by the heads of runs ------------------------------------------
 
 
-def bound_sum(data: bytes, *, second: bool, most: int) -> int:
-    """Return no less than the sum of the lengths of a stream; more than `most` only where the sum is.
+def bound_sum(data: bytes, *, second: bool, maximum: int) -> int:
+    """Return no less than the sum of the lengths of a stream; more than `maximum` only where the sum is.
 
     The heads of runs tell how great their lengths can be; what they hold is decoded only where that is too much.
 
@@ -288,21 +288,21 @@ def bound_sum(data: bytes, *, second: bool, most: int) -> int:
     if not second:
         return sum_lengths(data, second=False)
     bound = _bound_runs(data, _sum_run, _MAX_HEAD_BITS)
-    return bound if bound <= most else _sum_all(data)
+    return bound if bound <= maximum else _sum_all(data)
 
 
 def _sum_all(data: bytes) -> int:
     """Return the sum of all lengths of a stream; those of direct runs of a width are decoded together."""
     directs: dict[int, list[tuple[int, int]]] = {}
 
-    def read(data: bytes, at: int) -> tuple[int, int]:
-        width = _DIRECT_BITS[data[at]]
+    def read(data: bytes, offset: int) -> tuple[int, int]:
+        width = _DIRECT_BITS[data[offset]]
         if not 0 < width <= _MAX_PACKED_BITS:
-            return _sum_run(data, at)
-        count, end = _count_run(data, at)
+            return _sum_run(data, offset)
+        count, end = _count_run(data, offset)
         if end > len(data):
             raise IndexError
-        directs.setdefault(width, []).append((at + 2, count))
+        directs.setdefault(width, []).append((offset + 2, count))
         return 0, end
 
     total = sum(_read_runs(data, read))
@@ -334,10 +334,10 @@ def check_signed(data: bytes, *, second: bool, low: int, high: int) -> None:
         Corrupt: a number is out of range.
     """
 
-    def check_run(data: bytes, at: int) -> tuple[int, int]:
-        bounds, end = (_signed_run if second else _first_signed_run)(data, at)
+    def check_run(data: bytes, offset: int) -> tuple[int, int]:
+        bounds, end = (_signed_run if second else _first_signed_run)(data, offset)
         if min(bounds) < low or max(bounds) > high:
-            raise Corrupt(f"numbers of {min(bounds)} to {max(bounds)}", offset=at, field="number")
+            raise Corrupt(f"numbers of {min(bounds)} to {max(bounds)}", offset=offset, field="number")
         return 0, end
 
     if second:
@@ -359,40 +359,40 @@ def count_bytes(data: bytes) -> int:
     )
 
 
-def _count_direct(data: bytes, at: int) -> tuple[int, int]:
-    return 256 - data[at], at + 1 + 256 - data[at]
+def _count_direct(data: bytes, offset: int) -> tuple[int, int]:
+    return 256 - data[offset], offset + 1 + 256 - data[offset]
 
 
-def _count_first_run(data: bytes, at: int) -> tuple[int, int]:
+def _count_first_run(data: bytes, offset: int) -> tuple[int, int]:
     """Return how many numbers a run of the first version holds, and where the next run begins."""
-    head = data[at]
+    head = data[offset]
     if head < 0x80:
-        return head + 3, read_varint(data, at + 2)[1]
-    at += 1
+        return head + 3, read_varint(data, offset + 2)[1]
+    offset += 1
     for _ in range(256 - head):
-        at = read_varint(data, at)[1]
-    return 256 - head, at
+        offset = read_varint(data, offset)[1]
+    return 256 - head, offset
 
 
-def _count_run(data: bytes, at: int) -> tuple[int, int]:
+def _count_run(data: bytes, offset: int) -> tuple[int, int]:
     """Return how many numbers a run of the second version holds, and where the next run begins."""
-    head = data[at]
+    head = data[offset]
     kind = head >> 6
     if kind == 0:
-        return (head & 7) + 3, at + 2 + (head >> 3)
-    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
-    at += 2
+        return (head & 7) + 3, offset + 2 + (head >> 3)
+    width, count = _BIT_WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[offset + 1]) + 1
+    offset += 2
     if kind == 1:
-        return count, at + (width * count + 7) // 8
+        return count, offset + (width * count + 7) // 8
     if kind == 2:
-        size, patch_width = (data[at] >> 5) + 1, _BIT_WIDTHS[data[at] & 31]
-        gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
-        return count, at + 2 + size + (width * count + 7) // 8 + (
+        size, patch_width = (data[offset] >> 5) + 1, _BIT_WIDTHS[data[offset] & 31]
+        gap_width, patches = (data[offset + 1] >> 5) + 1, data[offset + 1] & 31
+        return count, offset + 2 + size + (width * count + 7) // 8 + (
             _patch_bits(gap_width + patch_width) * patches + 7
         ) // 8
-    _, at = read_varint(data, at)
-    _, at = read_varint(data, at)
-    return count, at + ((width * max(0, count - 2) + 7) // 8 if head >> 1 & 31 else 0)
+    _, offset = read_varint(data, offset)
+    _, offset = read_varint(data, offset)
+    return count, offset + ((width * max(0, count - 2) + 7) // 8 if head >> 1 & 31 else 0)
 
 
 def _bound_runs(data: bytes, read: Callable[[bytes, int], tuple[int, int]], width: int) -> int:

@@ -57,7 +57,7 @@ _ZEROS_V1 = b"\x7f\x00\x00"
 class ProtobufField(NamedTuple):
     """A member of a protobuf message: its number, and an integer or bytes."""
 
-    number: int
+    field_number: int
     value: int | bytes
 
 
@@ -76,17 +76,17 @@ class StripeRange:
 class OrcColumn:
     """A node of the type tree.
 
-    `members` is its message, `number` the column number it had (-1: new), `takes` the streams it takes from another
-    column, `children` its subtypes.
+    `members` is its message, `column_id` the column number it had (-1: new), `adopted_streams` the streams it takes
+    from another column, `children` its subtypes.
     """
 
     kind: int
-    number: int
+    column_id: int
     members: list[ProtobufField]
     children: list[OrcColumn] = field(default_factory=list)
     names: list[bytes] = field(default_factory=list)
-    takes: dict[tuple[int, int], int] = field(default_factory=dict)
-    zeros: bool = False
+    adopted_streams: dict[tuple[int, int], int] = field(default_factory=dict)
+    adds_zero_stream: bool = False
 
     def preorder(self) -> Iterator[OrcColumn]:
         """Yield this column and all below it, in preorder."""
@@ -112,10 +112,10 @@ class OrcTail:
 # ---- protobuf --------------------------------------------------------------------------------------------------------
 
 
-def _read_number(data: bytes, at: int) -> tuple[int, int]:
+def _read_number(data: bytes, offset: int) -> tuple[int, int]:
     """Return a number of the tail and the offset after it. Raises `Corrupt`."""
     try:
-        return read_varint(data, at)
+        return read_varint(data, offset)
     except IndexError:
         raise Corrupt("a number in the file's tail does not end", field="tail") from None
 
@@ -131,17 +131,17 @@ def parse_members(data: bytes) -> list[ProtobufField]:
     return members
 
 
-def _read_member(data: bytes, at: int) -> tuple[ProtobufField, int, bool]:
+def _read_member(data: bytes, offset: int) -> tuple[ProtobufField, int, bool]:
     """Return the member at an offset, the offset after it, and whether its value has a fixed width."""
-    tag, at = _read_number(data, at)
+    tag, offset = _read_number(data, offset)
     wire = tag & 7
     if wire == 0:
-        value, at = _read_number(data, at)
-        return ProtobufField(tag >> 3, value), at, False
-    length, at = _read_number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
-    if not 0 <= length <= len(data) - at:
+        value, offset = _read_number(data, offset)
+        return ProtobufField(tag >> 3, value), offset, False
+    length, offset = _read_number(data, offset) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), offset)
+    if not 0 <= length <= len(data) - offset:
         raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
-    return ProtobufField(tag >> 3, data[at : at + length]), at + length, wire != 2
+    return ProtobufField(tag >> 3, data[offset : offset + length]), offset + length, wire != 2
 
 
 def _record_members(cursor: Cursor, names: Mapping[int, str]) -> None:
@@ -149,7 +149,7 @@ def _record_members(cursor: Cursor, names: Mapping[int, str]) -> None:
     data = bytes(cursor.data)
     while cursor.remaining:
         part, after, _ = _read_member(data, cursor.at)
-        cursor.advance(after, names.get(part.number, f"member {part.number}"), part.value)
+        cursor.advance(after, names.get(part.field_number, f"member {part.field_number}"), part.value)
 
 
 def build_message(parts: list[ProtobufField]) -> bytes:
@@ -168,14 +168,14 @@ def build_message(parts: list[ProtobufField]) -> bytes:
 def integer_member(parts: list[ProtobufField] | tuple[ProtobufField, ...], number: int, default: int = 0) -> int:
     """Return the first member of that number that is an integer."""
     for part in parts:
-        if part.number == number and isinstance(part.value, int):
+        if part.field_number == number and isinstance(part.value, int):
             return part.value
     return default
 
 
 def bytes_members(parts: list[ProtobufField] | tuple[ProtobufField, ...], number: int) -> list[bytes]:
     """Return the members of that number that are bytes."""
-    return [part.value for part in parts if part.number == number and isinstance(part.value, bytes)]
+    return [part.value for part in parts if part.field_number == number and isinstance(part.value, bytes)]
 
 
 # ---- chunks ----------------------------------------------------------------------------------------------------------
@@ -273,15 +273,15 @@ def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
     return bytes(out)
 
 
-def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
+def _lz4_length(chunk: bytes, offset: int, length: int) -> tuple[int, int]:
     more = 255 if length == 15 else 0
     while more == 255:
-        if at >= len(chunk):
+        if offset >= len(chunk):
             raise Corrupt("lz4: the block ends inside a length", field="tail")
-        more = chunk[at]
+        more = chunk[offset]
         length += more
-        at += 1
-    return length, at
+        offset += 1
+    return length, offset
 
 
 def store_chunks(data: bytes, tail: OrcTail) -> bytes:
@@ -369,7 +369,7 @@ def _build_type_tree(types: list[list[ProtobufField]], number: int, depth: int) 
     parts = types[number]
     below: list[int] = []
     for part in parts:
-        if part.number == 2:
+        if part.field_number == 2:
             at = 0
             while isinstance(part.value, bytes) and at < len(part.value):
                 child, at = _read_number(part.value, at)
@@ -386,7 +386,7 @@ def has_null_keys(tail: OrcTail) -> bool:
 
     Decided by the streams of the file, not by its statistics, which a damaged file may have wrong.
     """
-    keys = {column.children[0].number for column in tail.root.preorder() if column.kind == MAP and column.children}
+    keys = {column.children[0].column_id for column in tail.root.preorder() if column.kind == MAP and column.children}
     return bool(keys) and any(keys & _columns_with_nulls(tail, stripe) for stripe in tail.stripes)
 
 
@@ -493,8 +493,8 @@ def rewrite_types(tail: OrcTail, *, maps: bool = True, timestamps: bool = False)
     columns = list(root.preorder())
     moved: dict[tuple[int, int], int] = {}
     for at, column in enumerate(columns):
-        moved |= dict.fromkeys(column.takes, at)
-    numbers = {column.number: at for at, column in enumerate(columns) if column.number >= 0}
+        moved |= dict.fromkeys(column.adopted_streams, at)
+    numbers = {column.column_id: at for at, column in enumerate(columns) if column.column_id >= 0}
     out = bytearray(b"ORC")
     stripes = []
     for stripe in tail.stripes:
@@ -506,7 +506,7 @@ def rewrite_types(tail: OrcTail, *, maps: bool = True, timestamps: bool = False)
         stripes.append(build_message([ProtobufField(i + 1, size) for i, size in enumerate(sizes)]))
         for piece in (body, zeros, packed):
             out += piece
-    unchanged = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
+    unchanged = [part for part in tail.footer if part.field_number not in (2, 3, 4, 7)]
     added = [
         ProtobufField(2, len(out)),
         *(ProtobufField(3, stripe_message) for stripe_message in stripes),
@@ -514,7 +514,9 @@ def rewrite_types(tail: OrcTail, *, maps: bool = True, timestamps: bool = False)
     ]
     packed = store_chunks(build_message([*added, *unchanged]), tail)
     replaced = {1: len(packed), 5: 0, 7: 0}
-    postscript = build_message([ProtobufField(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
+    postscript = build_message(
+        [ProtobufField(p.field_number, replaced.get(p.field_number, p.value)) for p in tail.postscript]
+    )
     return bytes(out) + packed + postscript + bytes([len(postscript)])
 
 
@@ -528,12 +530,14 @@ def _change_column(column: OrcColumn, *, maps: bool, timestamps: bool) -> OrcCol
     children = [_change_column(child, maps=maps, timestamps=timestamps) for child in column.children]
     if column.kind == MAP and maps and len(children) == 2:
         entry = OrcColumn(STRUCT, -1, [], children, [b"key", b"value"])
-        return OrcColumn(LIST, column.number, [], [entry])
+        return OrcColumn(LIST, column.column_id, [], [entry])
     if column.kind in (TIMESTAMP, TIMESTAMP_INSTANT) and timestamps:
-        seconds = OrcColumn(LONG, -1, [], takes={(column.number, DATA_STREAM): 0})
-        nanos = OrcColumn(TIMESTAMP_INSTANT, -1, [], takes={(column.number, SECONDARY_STREAM): 0}, zeros=True)
-        return OrcColumn(STRUCT, column.number, [], [seconds, nanos], [b"seconds", b"nanos"])
-    return OrcColumn(column.kind, column.number, column.members, children, column.names)
+        seconds = OrcColumn(LONG, -1, [], adopted_streams={(column.column_id, DATA_STREAM): 0})
+        nanos = OrcColumn(
+            TIMESTAMP_INSTANT, -1, [], adopted_streams={(column.column_id, SECONDARY_STREAM): 0}, adds_zero_stream=True
+        )
+        return OrcColumn(STRUCT, column.column_id, [], [seconds, nanos], [b"seconds", b"nanos"])
+    return OrcColumn(column.kind, column.column_id, column.members, children, column.names)
 
 
 def type_messages(root: OrcColumn) -> Iterator[bytes]:
@@ -543,7 +547,7 @@ def type_messages(root: OrcColumn) -> Iterator[bytes]:
         below = bytearray()
         for child in column.children:
             append_varint(below, numbers[id(child)])
-        own = [part for part in column.members if part.number not in (1, 2, 3)]
+        own = [part for part in column.members if part.field_number not in (1, 2, 3)]
         yield build_message(
             [
                 ProtobufField(1, column.kind),
@@ -579,10 +583,10 @@ def _stripe_footer(
     added = bytearray()
     kinds = []
     for at, column in enumerate(columns):
-        old = next(iter(column.takes), (column.number, 0))[0]
+        old = next(iter(column.adopted_streams), (column.column_id, 0))[0]
         encoding = encodings[old] if 0 <= old < len(encodings) else b""
         kinds.append(ProtobufField(2, b"" if column.kind == STRUCT else encoding))
-        if column.zeros:
+        if column.adds_zero_stream:
             zeros = store_chunks(_encode_zeros(encoding, tail.counts[old]), tail)
             added += zeros
             streams.append(
@@ -591,7 +595,7 @@ def _stripe_footer(
                     build_message([ProtobufField(1, DATA_STREAM), ProtobufField(2, at), ProtobufField(3, len(zeros))]),
                 )
             )
-    other_members = [part for part in footer if part.number not in (1, 2, 3)]
+    other_members = [part for part in footer if part.field_number not in (1, 2, 3)]
     # Arrow may not have the rules of the writer's zone
     return build_message([*streams, *kinds, ProtobufField(3, b"UTC"), *other_members]), bytes(added)
 

@@ -148,8 +148,8 @@ def _is_dense(cursor: Cursor) -> bool:
     )
 
 
-def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
-    """Return how many positions each of the next bitmaps has, at most `most`, checked together.
+def read_dense(cursor: Cursor, maximum: int) -> NDArray[np.int64]:
+    """Return how many positions each of the next bitmaps has, at most `maximum`, checked together.
 
     They are dense bitmaps with the keys of the first. Dense is a bitmap of nothing but bitmap containers: all of them
     take as many bytes. The first that is not so, or not sound, ends them, and the cursor is left before it:
@@ -159,7 +159,7 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     count = int.from_bytes(cursor.data[begin + 4 : begin + 8], "little") if cursor.remaining >= 8 else 0
     head = 8 + 8 * count
     size = head + 8192 * count
-    many = min(most, cursor.remaining // size)
+    many = min(maximum, cursor.remaining // size)
     if cursor.spans is not None or not 0 < count <= 65536 or many < 2:
         return np.zeros(0, np.int64)
     bitmaps = np.frombuffer(cursor.data, np.uint8, many * size, begin).reshape(many, size)

@@ -35,7 +35,7 @@ class KnownHashIndexes:
     """The hash index files of a partition that a writer started from."""
 
     partition: bytes
-    names: frozenset[str]
+    file_names: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
     )
     new_index_names = {file.file_name for message in messages for file in message.new_index_files}
     bases = tuple(
-        KnownHashIndexes(partition=message.partition, names=frozenset(message.hash_index_base))
+        KnownHashIndexes(partition=message.partition, file_names=frozenset(message.hash_index_base))
         for message in messages
         # else its base is a new file of these messages
         if message.hash_index_base is not None

@@ -25,20 +25,20 @@ _CACHE_ENTRY_BYTES = 2_000
 
 
 class _CachedHistory(NamedTuple):
-    """The newest snapshot of a user (`latest_of_user`; None: there is none) among all snapshots up to `end`."""
+    """The newest snapshot of a user among all snapshots up to `last_snapshot`; None: the user has none."""
 
     latest_of_user: Snapshot | None
-    end: Snapshot
+    last_snapshot: Snapshot
 
 
 def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot | None:
     """Return the newest snapshot of a user up to `latest`; None if there is none."""
     key = ("commits", ctx.storage, ctx.paths.snapshot_dir, user)
     cached: _CachedHistory | None = ctx.runtime.metadata_cache.get(key)
-    if cached is not None and not _is_still_valid(ctx, cached.end, latest):
+    if cached is not None and not _is_still_valid(ctx, cached.last_snapshot, latest):
         cached = None
     newest = None if cached is None else cached.latest_of_user
-    for snapshot in iter_backwards(ctx, latest, 0 if cached is None else cached.end.id):
+    for snapshot in iter_backwards(ctx, latest, 0 if cached is None else cached.last_snapshot.id):
         if snapshot.commit_user == user:
             newest = snapshot
             break
@@ -46,15 +46,19 @@ def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot |
     return newest
 
 
-def cache_latest(ctx: TableContext, user: str, own: Snapshot | None, latest: Snapshot) -> None:
+def cache_latest(ctx: TableContext, user: str, own_snapshot: Snapshot | None, latest: Snapshot) -> None:
     """Cache the newest snapshot of a user up to `latest`."""
     key = ("commits", ctx.storage, ctx.paths.snapshot_dir, user)
-    ctx.runtime.metadata_cache.put({key: _CachedHistory(own, latest)}, _CACHE_ENTRY_BYTES)
+    ctx.runtime.metadata_cache.put({key: _CachedHistory(own_snapshot, latest)}, _CACHE_ENTRY_BYTES)
 
 
-def _is_still_valid(ctx: TableContext, end: Snapshot, latest: Snapshot) -> bool:
-    """Return whether the history up to `end` is unchanged, that is, no rollback happened."""
-    return end == latest if end.id >= latest.id else snapshots.find(ctx, end.id) in (end, None)
+def _is_still_valid(ctx: TableContext, last_snapshot: Snapshot, latest: Snapshot) -> bool:
+    """Return whether the history up to `last_snapshot` is unchanged, that is, no rollback happened."""
+    return (
+        last_snapshot == latest
+        if last_snapshot.id >= latest.id
+        else snapshots.find(ctx, last_snapshot.id) in (last_snapshot, None)
+    )
 
 
 def iter_backwards(ctx: TableContext, latest: Snapshot, stop: int) -> Iterator[Snapshot]:

@@ -194,11 +194,11 @@ def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Comm
 
 
 def _commit_step(
-    request: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None
+    request: CommitRequest, commit_step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None
 ) -> CommittedSnapshot:
     draft = UncommittedFiles(request.ctx)
     try:
-        committed = try_commit.try_commit(request, step, draft, latest)
+        committed = try_commit.try_commit(request, commit_step, draft, latest)
     finally:
         if draft.is_outcome_unknown:
             abort.mark_outcome_unknown(request.ctx, messages)

@@ -227,17 +227,17 @@ def _run_numbers(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np
 def check_deletion_vectors(
     base: ManifestEntries,
     delta: ManifestEntries,
-    live: Iterable[IndexManifestEntry],
+    live_entries: Iterable[IndexManifestEntry],
     changes: Sequence[IndexManifestEntry],
     users: ConflictUsers,
 ) -> None:
-    """Check 4: deletion vectors. `live` are the index files of the newest snapshot.
+    """Check 4: deletion vectors. `live_entries` are the index files of the newest snapshot.
 
     `changes` are those that the commit adds and deletes.
     """
     live_vectors = {
         (entry.partition, range_.file_name): entry.file_name
-        for entry in live
+        for entry in live_entries
         if entry.index_type == DELETION_VECTORS
         for range_ in entry.ranges
     }
@@ -315,10 +315,10 @@ _ROW_BYTES = 200
 
 
 class _CachedBucketCounts(NamedTuple):
-    """The bucket counts of some partitions as of snapshot `end`."""
+    """The bucket counts of some partitions as of snapshot `last_snapshot`."""
 
-    end: Snapshot
-    totals: Mapping[bytes, int]
+    last_snapshot: Snapshot
+    total_buckets: Mapping[bytes, int]
 
 
 def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: Delta, users: ConflictUsers) -> None:
@@ -351,14 +351,16 @@ def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: De
     ctx.runtime.metadata_cache.put({key: _CachedBucketCounts(latest, totals)}, _ROW_BYTES * (len(totals) + 1))
 
 
-def advance_cached_counts(ctx: TableContext, before: Snapshot, snapshot: Snapshot, delta: Delta) -> None:
-    """Carry cached bucket counts and sequence numbers on to `snapshot`, the next one after `before`."""
+def advance_cached_counts(ctx: TableContext, previous_snapshot: Snapshot, snapshot: Snapshot, delta: Delta) -> None:
+    """Carry cached bucket counts and sequence numbers on to `snapshot`, the next one after `previous_snapshot`."""
     if delta.stored_entries is None:
-        restore.advance_cached_sequences(ctx, before, snapshot, delta.message_rows)
+        restore.advance_cached_sequences(ctx, previous_snapshot, snapshot, delta.message_rows)
     cached: _CachedBucketCounts | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
-    if cached is not None and cached.end == before and snapshot.commit_kind != "OVERWRITE":
+    if cached is not None and cached.last_snapshot == previous_snapshot and snapshot.commit_kind != "OVERWRITE":
         added = {row[1]: row[3] for row in delta.message_rows if row[0] == ADD and row[3] > 0}
-        totals = cached.totals if added.keys() <= cached.totals.keys() else {**cached.totals, **added}
+        totals = (
+            cached.total_buckets if added.keys() <= cached.total_buckets.keys() else {**cached.total_buckets, **added}
+        )
         ctx.runtime.metadata_cache.put(
             {_cache_key(ctx): _CachedBucketCounts(snapshot, totals)}, _ROW_BYTES * (len(totals) + 1)
         )
@@ -376,17 +378,17 @@ def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDAr
 def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
     """Return the cached bucket counts that still hold at `latest`."""
     cached: _CachedBucketCounts | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
-    if cached is None or cached.end.id > latest.id:
+    if cached is None or cached.last_snapshot.id > latest.id:
         return {}
-    if cached.end.id == latest.id:
-        return cached.totals if cached.end == latest else {}
-    if snapshots.find(ctx, cached.end.id) != cached.end:
+    if cached.last_snapshot.id == latest.id:
+        return cached.total_buckets if cached.last_snapshot == latest else {}
+    if snapshots.find(ctx, cached.last_snapshot.id) != cached.last_snapshot:
         return {}
     replaced = any(
         snapshot is None or snapshot.commit_kind == "OVERWRITE"
-        for _, snapshot in commit_history.iter_since(ctx, cached.end.id, latest)
+        for _, snapshot in commit_history.iter_since(ctx, cached.last_snapshot.id, latest)
     )
-    return {} if replaced else cached.totals
+    return {} if replaced else cached.total_buckets
 
 
 def _search_bucket_counts(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict[bytes, int]:

@@ -109,27 +109,31 @@ def _cache_key(ctx: TableContext) -> Hashable:
 # ---- lost commit ------------------------------------------------------------
 
 
-def is_superseded(ctx: TableContext, own: Snapshot, changes: CommitChanges) -> bool | None:
-    """Return True if newer snapshots do not contain `own`, which was just created with `changes`.
+def is_superseded(ctx: TableContext, own_snapshot: Snapshot, changes: CommitChanges) -> bool | None:
+    """Return True if newer snapshots do not contain `own_snapshot`, which was just created with `changes`.
 
     None: it cannot be decided. Raises what reading manifests raises.
     """
     # snapshots expire oldest first: while the one before exists, none of our number has
-    if own.id > 1 and ctx.storage.exists(ctx.paths.snapshot(own.id - 1)):
+    if own_snapshot.id > 1 and ctx.storage.exists(ctx.paths.snapshot(own_snapshot.id - 1)):
         return False
-    later_ids = [number for number in snapshots.ids(ctx) if number > own.id]
+    later_ids = [number for number in snapshots.ids(ctx) if number > own_snapshot.id]
     if not later_ids:
         return False
     after = snapshots.find(ctx, later_ids[0])
-    if later_ids[0] > own.id + 1 or after is None:  # the ids between have expired, and all older ones
-        return ctx.storage.exists(ctx.paths.snapshot(own.id))
-    return _is_unknown_to(ctx, after, own, changes)
+    if later_ids[0] > own_snapshot.id + 1 or after is None:  # the ids between have expired, and all older ones
+        return ctx.storage.exists(ctx.paths.snapshot(own_snapshot.id))
+    return _is_unknown_to(ctx, after, own_snapshot, changes)
 
 
-def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: CommitChanges) -> bool | None:
-    """Return whether snapshot `after`, the next one, was made without `own`; None: it cannot be decided."""
-    manifests = manifest_reader.manifest_files(ctx, after)
-    if {file.name for file in manifest_reader.manifest_files(ctx, own, "delta")} & {file.name for file in manifests}:
+def _is_unknown_to(
+    ctx: TableContext, next_snapshot: Snapshot, own_snapshot: Snapshot, changes: CommitChanges
+) -> bool | None:
+    """Return whether `next_snapshot` was made without knowing of `own_snapshot`; None: it cannot be decided."""
+    manifests = manifest_reader.manifest_files(ctx, next_snapshot)
+    if {file.name for file in manifest_reader.manifest_files(ctx, own_snapshot, "delta")} & {
+        file.name for file in manifests
+    }:
         return False
     delta = changes.delta.entries
     added, deleted = (
@@ -138,8 +142,8 @@ def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: C
     if added:  # deleted again, they are named all the same
         return not added & _file_names(manifest_reader.read_entries(ctx, manifests))
     if deleted:  # what is deleted never lives again
-        return bool(deleted & _file_names(manifest_reader.read_live_entries(ctx, after)))
-    index_names = {entry.file_name for entry in manifest_reader.index_entries(ctx, after)}
+        return bool(deleted & _file_names(manifest_reader.read_live_entries(ctx, next_snapshot)))
+    index_names = {entry.file_name for entry in manifest_reader.index_entries(ctx, next_snapshot)}
     if index_names & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
         return True
     return False if index_names & {entry.file_name for entry in changes.index} else None

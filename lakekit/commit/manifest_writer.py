@@ -44,7 +44,7 @@ from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.manifests import ManifestFileMeta
 from lakekit.model.partition import partition_time_ms
 from lakekit.runtime import wall_clock_ms
-from lakekit.storage.atomic_write import write_together
+from lakekit.storage.atomic_write import put_all
 from lakekit.types import BINARIES
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ class UncommittedFiles:
     def write_pending(self) -> None:
         """Write the pending files and sync them. Raises `StorageFailed`."""
         waiting, self._pending_writes = self._pending_writes, []
-        write_together(self.ctx.storage, waiting)
+        put_all(self.ctx.storage, waiting)
 
     def discard(self, keep: Collection[str] = ()) -> None:
         """Drop pending files and delete written ones, except those named in `keep`.
@@ -452,7 +452,7 @@ class UncommittedFiles:
 
 
 def combine_index_entries(
-    live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool
+    live_entries: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool
 ) -> list[IndexManifestEntry]:
     """Return the index files after the changes (ADD and DELETE), in order.
 
@@ -464,7 +464,7 @@ def combine_index_entries(
         Conflict: a deleted file is missing, an added file exists already, or deletion vectors replace others than they
             started from.
     """
-    combined = {_entry_key(entry, by_bucket): entry for entry in live}
+    combined = {_entry_key(entry, by_bucket): entry for entry in live_entries}
     removed = [entry for entry in changes if entry.kind == INDEX_DELETE]
     added = [entry for entry in changes if entry.kind != INDEX_DELETE]
     started_from = {_entry_key(entry, by_bucket): entry.file_name for entry in removed}
@@ -500,15 +500,15 @@ def _make_stale_conflict(entry: IndexManifestEntry, started: str | None, existin
     )
 
 
-def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHashIndexes]) -> None:
+def check_hash_bases(live_entries: Iterable[IndexManifestEntry], bases: Sequence[KnownHashIndexes]) -> None:
     """Raise `Conflict` if the hash indexes of a partition are not those by which its writer chose buckets."""
     partitions = {base.partition for base in bases}
     live_names: dict[bytes, set[str]] = {partition: set() for partition in partitions}
-    for entry in live:
+    for entry in live_entries:
         if entry.index_type == HASH_INDEX and entry.partition in partitions:
             live_names[entry.partition].add(entry.file_name)
     for base in bases:
-        changed = live_names[base.partition] ^ base.names
+        changed = live_names[base.partition] ^ base.file_names
         if changed:
             raise Conflict(
                 "Another writer changed the hash index of a partition since this one loaded it: a key could come to "

@@ -1,10 +1,10 @@
 """What an overwrite replaces: all, the partitions of a (partial) spec, or those of the new files.
 
-    Overwrite.whole()                      delete every live file: truncate, a table without partitions
+    Overwrite.entire_table()               delete every live file: truncate, a table without partitions
     Overwrite.static({"dt": "2024-03-31"}) delete files of matching partitions; new files must lie in them
     Overwrite.dynamic()                    delete files of the partitions that were written, if any
     Overwrite.partitions([{…}, {…}])       drop partitions
-    Overwrite.exactly([b"…", b"…"])        drop partitions, identified by their serialized rows
+    Overwrite.serialized([b"…", b"…"])     drop partitions, identified by their serialized rows
 
 Source: ENGINE.md 5.6, `FileStoreCommitImpl.overwritePartition`, `dropPartitions`, `tryUpgrade`.
 """

@@ -108,8 +108,8 @@ class CommittedSnapshot:
 class MergedManifests(NamedTuple):
     """Manifests, and the manifests that they were merged into."""
 
-    before: list[ManifestFileMeta]
-    after: list[ManifestFileMeta]
+    old_manifests: list[ManifestFileMeta]
+    new_manifests: list[ManifestFileMeta]
 
 
 @dataclass(slots=True)
@@ -125,15 +125,15 @@ class _ReusedManifests:
 
 def try_commit(
     request: CommitRequest,
-    step: CommitStep,
+    commit_step: CommitStep,
     draft: UncommittedFiles,
     latest: Snapshot | None,
-    merged: MergedManifests | None = None,
+    merged_manifests: MergedManifests | None = None,
 ) -> CommittedSnapshot:
     """Commit the snapshot of a step, and retry after lost races.
 
-    `merged`: manifests that were merged before; a base list that still begins with them takes the result over. Whatever
-    is raised, files stay only where a snapshot may refer to them.
+    `merged_manifests`: manifests that were merged before; a base list that still begins with them takes the result
+    over. Whatever is raised, files stay only where a snapshot may refer to them.
 
     Raises:
         Conflict: the changes do not fit the newest snapshot.
@@ -141,8 +141,10 @@ def try_commit(
         CommitStateUnknown: it cannot be determined whether the snapshot was committed.
     """
     reused = _ReusedManifests()
-    if merged is not None:
-        reused = _ReusedManifests(merged_from=merged.before, merged_manifests=merged.after)
+    if merged_manifests is not None:
+        reused = _ReusedManifests(
+            merged_from=merged_manifests.old_manifests, merged_manifests=merged_manifests.new_manifests
+        )
     retries = 0
     runtime = request.ctx.runtime
     with ExitStack() as turn:
@@ -151,7 +153,7 @@ def try_commit(
             latest = snapshots.search_latest(request.ctx)
         while True:
             started_ms = runtime.elapsed_ms()
-            prepared = _try_prepare(request, step, draft, reused, latest)
+            prepared = _try_prepare(request, commit_step, draft, reused, latest)
             if (
                 prepared is not None
                 and _create_snapshot_file(request, draft, prepared.snapshot)
@@ -164,14 +166,14 @@ def try_commit(
                 has_turn = has_turn or _wait_for_retry(request, retries - 1, turn)
                 seen_id = 0 if latest is None else latest.id
                 latest = snapshots.search_latest(request.ctx, seen_id)
-                own_snapshot = _find_own_snapshot(request, step.kind, seen_id, latest)
+                own_snapshot = _find_own_snapshot(request, commit_step.kind, seen_id, latest)
             except BaseException:
                 draft.discard()
                 contention.record_commit(request.ctx, retries, runtime.elapsed_ms() - started_ms)
                 raise
             if own_snapshot is not None:  # another writer repeated this commit at the same time
                 draft.discard()
-                own_changes = step.changes if prepared is None else prepared.changes
+                own_changes = commit_step.changes if prepared is None else prepared.changes
                 return CommittedSnapshot(snapshot=own_snapshot, changes=own_changes, retry_count=retries)
         changes, snapshot = prepared
     contention.record_commit(request.ctx, retries, runtime.elapsed_ms() - started_ms)
@@ -195,12 +197,16 @@ class _PreparedSnapshot(NamedTuple):
 
 
 def _try_prepare(
-    request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None
+    request: CommitRequest,
+    commit_step: CommitStep,
+    draft: UncommittedFiles,
+    reused: _ReusedManifests,
+    latest: Snapshot | None,
 ) -> _PreparedSnapshot | None:
     """Prepare the snapshot; return None if the newest snapshot expired while it was read (a lost race)."""
     try:
         try:
-            return _prepare_snapshot(request, step, draft, reused, latest)
+            return _prepare_snapshot(request, commit_step, draft, reused, latest)
         except FileMissing:
             if not snapshots.has_expired(request.ctx, latest):
                 raise
@@ -211,16 +217,20 @@ def _try_prepare(
 
 
 def _prepare_snapshot(
-    request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None
+    request: CommitRequest,
+    commit_step: CommitStep,
+    draft: UncommittedFiles,
+    reused: _ReusedManifests,
+    latest: Snapshot | None,
 ) -> _PreparedSnapshot:
     ctx = request.ctx
     changes = (
-        step.changes
-        if step.overwrite is None
-        else overwrites.resolve_overwrite(ctx, step.overwrite, step.changes, latest)
+        commit_step.changes
+        if commit_step.overwrite is None
+        else overwrites.resolve_overwrite(ctx, commit_step.overwrite, commit_step.changes, latest)
     )
     live_index = [] if latest is None else _live_index_entries(ctx, latest, changes)
-    changes = _check_changes(request, step, changes, latest, live_index)
+    changes = _check_changes(request, commit_step, changes, latest, live_index)
     base = [] if latest is None else _merge_base_manifests(draft, reused, meta.manifest_files(ctx, latest))
     index_name = _write_index_manifest(draft, latest, live_index, changes)
     base_list = manifest_writer.write_manifest_list(draft, base)
@@ -252,13 +262,13 @@ def _live_index_entries(ctx: TableContext, latest: Snapshot, changes: CommitChan
 
 
 def _write_index_manifest(
-    draft: UncommittedFiles, latest: Snapshot | None, live: Sequence[IndexManifestEntry], changes: CommitChanges
+    draft: UncommittedFiles, latest: Snapshot | None, live_entries: Sequence[IndexManifestEntry], changes: CommitChanges
 ) -> str | None:
     before = None if latest is None else latest.index_manifest
     if not changes.index:
         return before
-    after = manifest_writer.combine_index_entries(live, changes.index, by_bucket=draft.ctx.has_buckets)
-    if after == list(live):
+    after = manifest_writer.combine_index_entries(live_entries, changes.index, by_bucket=draft.ctx.has_buckets)
+    if after == list(live_entries):
         return before
     name = draft.add_file("index-manifest", index_manifest.encode_index_manifest(after, **draft.encode_options))
     meta.cache_index(draft.ctx, name, after)
@@ -329,7 +339,7 @@ def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
 
 def _check_changes(
     request: CommitRequest,
-    step: CommitStep,
+    commit_step: CommitStep,
     changes: CommitChanges,
     latest: Snapshot | None,
     live_index: Sequence[IndexManifestEntry],
@@ -337,7 +347,7 @@ def _check_changes(
     """Check the changes (raises `Conflict`); return them without files to be discarded as duplicates."""
     ctx, parties = request.ctx, request.conflict_users(latest)
     manifest_writer.check_hash_bases(live_index, changes.hash_bases)
-    overwrites_all = step.overwrite is not None
+    overwrites_all = commit_step.overwrite is not None
     discards_duplicates = changes.kind == "APPEND" and ctx.options.commit_discard_duplicate_files
     if latest is None:
         conflict_detection.check_conflicts(
@@ -346,7 +356,7 @@ def _check_changes(
         return changes
     _check_strict_mode(request, changes, latest)
     conflict_detection.check_known_keys(ctx, request.commit_user, changes.known_keys_snapshot_id, latest)
-    if changes.kind == "APPEND" and not (step.checks_live_files or discards_duplicates):
+    if changes.kind == "APPEND" and not (commit_step.checks_live_files or discards_duplicates):
         conflict_detection.check_partition_bucket_counts(ctx, latest, changes.delta, parties)
         return changes
     base = _read_touched_entries(ctx, latest, changes)
@@ -435,7 +445,7 @@ def _create_snapshot_file(request: CommitRequest, draft: UncommittedFiles, snaps
     with ExitStack() as stack:
         try:
             lock = stack.enter_context(table_context.catalog_lock(request.ctx))
-            lock.check()
+            lock.check_held()
         except BaseException:
             draft.discard()
             raise
@@ -517,7 +527,7 @@ def _raise_retries_exhausted(request: CommitRequest, retries: int) -> None:
         )
 
 
-def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
+def _yield_turn(request: CommitRequest, turn_stack: ExitStack) -> bool:
     """Queue behind commits that have lost a race already; return whether a turn was granted.
 
     Without it a commit that needs longer than others, such as a compaction, would lose to them forever.
@@ -526,19 +536,19 @@ def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
     with protocol.commit_queue(storage, directory, 0) as is_free:
         if is_free or not isinstance(storage, protocol.SupportsCommitQueue):
             return False
-    return turn.enter_context(
+    return turn_stack.enter_context(
         protocol.commit_queue(storage, directory, min(_MAX_QUEUE_WAIT_MS, request.ctx.options.commit_max_retry_wait_ms))
     )
 
 
-def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
+def _wait_for_retry(request: CommitRequest, lost: int, turn_stack: ExitStack) -> bool:
     """Wait until a retry is worthwhile.
 
     Return True if a turn was granted, which is held until the commit ends. False: no turn was granted, and this call
     waited as long as `contention` says.
     """
     ctx, options = request.ctx, request.ctx.options
-    if turn.enter_context(
+    if turn_stack.enter_context(
         protocol.commit_queue(
             ctx.storage, ctx.paths.snapshot_dir, min(_MAX_QUEUE_WAIT_MS, options.commit_max_retry_wait_ms)
         )

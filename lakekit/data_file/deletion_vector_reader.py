@@ -1,6 +1,6 @@
 """Deletion vectors of data files, and filters of rows by position.
 
-    load(ctx, {"data-1.parquet": entry, "data-2.parquet": entry})
+    load_positions(ctx, {"data-1.parquet": entry, "data-2.parquet": entry})
         ->  {"data-1.parquet": [2, 3], "data-2.parquet": [1]}
 
 One read per index file, of the range that holds the requested vectors. Every vector is checked against what the index
@@ -149,11 +149,11 @@ def filter_positions(
     frame: pl.LazyFrame,
     row: tuple[str, int],
     files: Sequence[DataFileMeta],
-    dropped: Mapping[str, NDArray[np.unsignedinteger]],
+    deleted_positions: Mapping[str, NDArray[np.unsignedinteger]],
     selected: Mapping[str, BitMap | NDArray[np.unsignedinteger]],
     paths: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return `frame` without the rows in `dropped` and, of files in `selected`, with only those rows.
+    """Return `frame` without the rows in `deleted_positions` and, of files in `selected`, with only those rows.
 
     `row` is the column that numbers the rows of all `files`, and its first number; positions count the rows of one
     file.
@@ -162,7 +162,7 @@ def filter_positions(
         Corrupt: a position is beyond the end of its file; carries its path, from `paths`.
     """
     name, start = row
-    deleted, mask = _deleted_positions(files, dropped, paths), _index_mask(files, selected, paths)
+    deleted, mask = _deleted_positions(files, deleted_positions, paths), _index_mask(files, selected, paths)
     if mask is None:
         return frame if deleted is None else frame.filter(_exclude_positions(name, deleted + start))
     if deleted is not None:
@@ -200,12 +200,12 @@ def _mask_positions(rows: pl.Series, positions: NDArray[np.int64], *, hit_value:
 
 
 def _deleted_positions(
-    files: Sequence[DataFileMeta], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]
+    files: Sequence[DataFileMeta], deleted_positions: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]
 ) -> NDArray[np.int64] | None:
     """Return the numbers of the deleted rows, counted over all files; None without any."""
     parts, before = [], 0
     for file, path in zip(files, paths, strict=True):
-        deleted = dropped.get(file.name)
+        deleted = deleted_positions.get(file.name)
         if deleted is not None:
             _check_positions(deleted, file, path, "its deletion vector")
             parts.append(deleted.astype(np.int64) + before)

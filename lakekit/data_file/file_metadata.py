@@ -273,7 +273,7 @@ def _make_index_definition(schema: TableSchema, kind: str, name: str, options: M
     field = schema.field(column if nested else name)
     t = _value_type(field, key, name) if nested else field.type
     module: Any = plugins.load("file_index", kind)
-    takes = getattr(module, "takes", None)
+    takes = getattr(module, "supports_type", None)
     if t.root not in module.TYPES or (takes is not None and not takes(t)):
         msg = f"a {kind} index does not take column {name} of type {t}: leave {name} out of option {key!r}"
         raise Unsupported(msg, feature=f"file-index.{kind}")

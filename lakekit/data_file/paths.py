@@ -108,12 +108,12 @@ def _decode_partition(partition: bytes, types: tuple[DataType, ...]) -> tuple[ob
 
 @lru_cache(maxsize=4096)
 def _partition_path(
-    partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool
+    partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy_names: bool
 ) -> str:
     return partitions.partition_path(
         names,
         partitions.partition_texts(
-            _decode_partition(partition, types), types, default_name=default_name, legacy=legacy
+            _decode_partition(partition, types), types, default_name=default_name, legacy=legacy_names
         ),
     )
 

@@ -97,13 +97,13 @@ class ScanRequest:
 class SchemaGroup:
     """Files that one scan reads.
 
-    `start` is the number of rows before them, `partition_constants` are partition columns that they may lack.
+    `rows_before` is the number of rows before them, `partition_constants` are partition columns that they may lack.
     """
 
     format_name: str
     evolution: SchemaEvolution
-    native: bool
-    start: int
+    is_native: bool
+    rows_before: int
     partition_constants: tuple[Field, ...] = ()
     files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
@@ -187,7 +187,7 @@ def _group_files(
     lacking = schema_evolution.select_possibly_missing(request.ctx, request.fields)
     doubts = schema_evolution.may_lack_columns(request.ctx, files, paths, lacking) if lacking else [False] * len(files)
     shredded = _find_shredded_files(request.ctx, files, paths, by_schema)
-    opens_natively = bool(paths) and request.ctx.storage.polars(paths[0]) is not None
+    opens_natively = bool(paths) and request.ctx.storage.polars_path(paths[0]) is not None
     for i, (file, path) in enumerate(zip(files, paths, strict=True)):
         # a file that is read into memory checks the requested columns when it is reached, and no others
         native = file.format_name == "parquet" and opens_natively and i not in shredded
@@ -208,8 +208,8 @@ def _group_files(
                 files[first:i],
                 paths[first:i],
                 by_schema,
-                native=bool(key[2]),
-                start=start,
+                is_native=bool(key[2]),
+                rows_before=start,
                 partition_constants=lacking if key[3] else (),
             )
             first, start, rows = i, start + rows, 0
@@ -220,8 +220,8 @@ def _group_files(
             files[first:],
             paths[first:],
             by_schema,
-            native=bool(key[2]),
-            start=start,
+            is_native=bool(key[2]),
+            rows_before=start,
             partition_constants=lacking if key[3] else (),
         )
 
@@ -268,10 +268,10 @@ def _schema_evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolut
 def _scan_group(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
     positional = any(request.is_positional(file) for file in group.files)
     numbered = SEQUENCE in request.system and not request.is_keyed
-    if group.native and positional and (counted or len(group.files) > 1):
+    if group.is_native and positional and (counted or len(group.files) > 1):
         _check_counts(request, group)
     row = request.row_index or ROW
-    start = group.start if request.row_index is not None else 0
+    start = group.rows_before if request.row_index is not None else 0
     frame = _scan_physical(request, group, (row, start) if positional or numbered else None)
     if positional:
         frame = deletion_vector_reader.filter_positions(
@@ -309,7 +309,7 @@ def _fill_partition_columns(request: ScanRequest, group: SchemaGroup, values: Se
     if not group.partition_constants:
         return values
     sources = dict(zip(polars_paths(request.ctx.storage, group.paths), group.paths, strict=True))
-    named = PATH if group.native else None
+    named = PATH if group.is_native else None
     return [
         schema_evolution.fill_from_path(request.ctx, field, value, sources, named).alias(field.name)
         if field in group.partition_constants
@@ -321,10 +321,10 @@ def _fill_partition_columns(request: ScanRequest, group: SchemaGroup, values: Se
 def _scan_physical(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
     """Scan the physical columns of a group's files."""
     ctx, fields = request.ctx, group.evolution.file_fields
-    if group.native:
+    if group.is_native:
         sources = polars_paths(ctx.storage, group.paths)
         named = PATH if FILE in request.system or group.partition_constants else None
-        opening = ctx.storage.polars_options()
+        opening = ctx.storage.polars_scan_options()
         return parquet.scan(
             sources,
             fields,
@@ -369,7 +369,7 @@ def _bytes_or_path(ctx: TableContext, read_bytes: Callable[[str], bytes] | None 
     storage = ctx.storage
 
     def read(path: str) -> str | bytes:
-        native = None if storage.is_remote else storage.polars(path)
+        native = None if storage.is_remote else storage.polars_path(path)
         return (read_bytes or storage.read)(path) if native is None else native
 
     return read
@@ -398,7 +398,7 @@ def _find_shredded_files(
     candidates = [
         i
         for i, file in enumerate(files)
-        if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars(paths[i])
+        if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars_path(paths[i])
     ]
     step = 1 if ctx.storage.is_remote else FILES_PER_TASK
 
@@ -432,7 +432,7 @@ def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | byt
     """
     storage = ctx.storage
     if not storage.is_remote:
-        return storage.polars(path) or storage.read(path)
+        return storage.polars_path(path) or storage.read(path)
     first = max(0, file.size_bytes - _TAIL_BYTES)
     tail = storage.read(path, first)
     if first + len(tail) != file.size_bytes:
@@ -485,7 +485,7 @@ def _system_column(request: ScanRequest, group: SchemaGroup, name: str, row: str
 
 def _file_name(request: ScanRequest, group: SchemaGroup) -> pl.Expr:
     """Return the name of the file that each row of a scan lies in."""
-    if not group.native:
+    if not group.is_native:
         return pl.lit(group.files[0].name, pl.String)
     sources = polars_paths(request.ctx.storage, group.paths)
     names = [file.name for file in group.files]
@@ -549,7 +549,7 @@ def raise_file_damage(ctx: TableContext, paths: Sequence[str], error: BaseExcept
     for path in paths:
         if isinstance(error, OSError) and not ctx.storage.exists(path):
             raise make_file_missing(ctx, path, None, None) from error
-        source = ctx.storage.polars(path)
+        source = ctx.storage.polars_path(path)
         if source is not None and source in str(error):
             raise external_reader.to_corrupt(path, error, "data") from error
     if paths and is_of_machine(error):
@@ -580,8 +580,8 @@ def _check_single_file(ctx: TableContext, path: str, error: BaseException) -> No
         return
     mismatch = external_reader.parse_type_mismatch(error)
     try:
-        source = ctx.storage.polars(path)
-        opening = {} if source is None else ctx.storage.polars_options()
+        source = ctx.storage.polars_path(path)
+        opening = {} if source is None else ctx.storage.polars_scan_options()
         alone = pl.scan_parquet(source or ctx.storage.read(path), glob=False, **opening)
         if mismatch is None:
             alone.collect(engine="streaming")

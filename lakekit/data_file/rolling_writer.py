@@ -234,7 +234,7 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
 
 
 def allocate_path(
-    ctx: TableContext, names: FileNames, spec: FileSpec, partition: bytes, bucket: int
+    ctx: TableContext, file_names: FileNames, spec: FileSpec, partition: bytes, bucket: int
 ) -> tuple[str, str, str | None]:
     """Return (name, full path, external path) of the next file; the external path is None inside the table.
 
@@ -242,12 +242,12 @@ def allocate_path(
         LocationNotAllowed: an external root is not allowed.
         Unsupported: lakekit does not follow the strategy of external paths.
     """
-    name = names.next_name(spec.extension, prefix=spec.name_prefix or None)
+    name = file_names.next_name(spec.extension, prefix=spec.name_prefix or None)
     directory = partition_path(ctx, partition)
     roots = checked_external_roots(ctx)
     if not roots:
         return name, ctx.paths.data_file(directory, bucket, name), None
-    root = roots[names.next_turn(len(roots))]
+    root = roots[file_names.next_turn(len(roots))]
     external = f"{replace(ctx.paths, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
     return name, ctx.paths.data_file(directory, bucket, name, external), external
 
@@ -302,9 +302,9 @@ _SIZE_MARGIN = 1.02
 class WriteTarget:
     """The place and the properties of the files of a run.
 
-    `partition` is a serialized row. `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`. `names` gives out file names, and
-    is shared by all files of one writer in the bucket. `keyed` files hold keys, sequence numbers and row kinds; in
-    other files the rows are numbered in ascending order from `first_sequence_number`.
+    `partition` is a serialized row. `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`. `file_names` gives out file names,
+    and is shared by all files of one writer in the bucket. `is_keyed` files hold keys, sequence numbers and row kinds;
+    in other files the rows are numbered in ascending order from `first_sequence_number`.
     """
 
     ctx: TableContext
@@ -312,8 +312,8 @@ class WriteTarget:
     bucket: int
     level: int
     source: int
-    names: FileNames
-    keyed: bool
+    file_names: FileNames
+    is_keyed: bool
     kind: Literal["data", "changelog"] = "data"
     first_sequence_number: int = 0
 
@@ -323,7 +323,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
-    shape = file_spec(target.ctx, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
+    shape = file_spec(target.ctx, bucket=target.bucket, level=target.level, keyed=target.is_keyed, kind=target.kind)
     run = _SortedRunWriter(target, shape)
     try:
         for frame in frames:
@@ -380,7 +380,7 @@ class _OpenDataFile:
     def __init__(self, target: WriteTarget, spec: FileSpec, first_sequence: int) -> None:
         self.target, self.spec, self.first_sequence = target, spec, first_sequence
         self.name, self.path, self.external_path = allocate_path(
-            target.ctx, target.names, spec, target.partition, target.bucket
+            target.ctx, target.file_names, spec, target.partition, target.bucket
         )
         self.index_path = target.ctx.paths.extra_file(self.path, f"{self.name}.index")
         self.paths = [self.path, self.index_path] if spec.index_definitions else [self.path]
@@ -426,7 +426,7 @@ class _OpenDataFile:
 
     def write(self, frame: pl.DataFrame) -> None:
         frame = text_casts.null_overflows(frame, self.narrow) if self.narrow else frame
-        if self.target.keyed:
+        if self.target.is_keyed:
             kinds, numbers = frame.get_column(KIND), frame.get_column(SEQUENCE)
             self.deletes += int((kinds.to_numpy() & 1).sum()) if kinds.max() else 0  # -U and -D are the odd ones
             self._widen_sequence_range(_as_int(numbers.min()), _as_int(numbers.max()))
@@ -458,7 +458,7 @@ class _OpenDataFile:
         self.exit_stack.close()
         embedded, extra = self.indexing.store(ctx, self.index_path)
         assert self.sequences is not None
-        keyed = self.target.keyed
+        keyed = self.target.is_keyed
         key_stats = self.stats_collector.to_stats(shape.key_fields, shape.key_modes) if keyed else NO_STATS
         min_key, max_key = self._key_bounds(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
         return DataFileMeta(

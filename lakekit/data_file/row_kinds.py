@@ -69,21 +69,21 @@ def cache_add_only(ctx: TableContext, paths: Sequence[str]) -> None:
 
 
 def may_retract(
-    ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, reads_remote: bool = False
+    ctx: TableContext, entries: ManifestEntries, row_numbers: NDArray[np.int64], *, reads_remote: bool = False
 ) -> Mask:
-    """Return a mask over `rows`, indexes of entries: which files may hold rows that retract.
+    """Return a mask over `row_numbers`, indexes of entries: which files may hold rows that retract.
 
     `reads_remote`: read footers over a network too; else uncached files of level 0 there count as holding some.
     """
-    mask: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[rows] != 0
-    doubts = np.flatnonzero(~mask & (entries.integers("level")[rows] == 0))
+    mask: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[row_numbers] != 0
+    doubts = np.flatnonzero(~mask & (entries.integers("level")[row_numbers] == 0))
     if len(doubts):
-        doubtful = entries.select(_PATH_COLUMNS).take(rows[doubts])
+        doubtful = entries.select(_PATH_COLUMNS).take(row_numbers[doubts])
         paths = data_file_paths(ctx, doubtful)
         answers = [ctx.runtime.metadata_cache.get(_cache_key(ctx, path)) for path in paths]
         if None in answers:
             answers = _may_retract_by_footers(
-                ctx, entries.take(rows[doubts]).files_to_read(), paths, reads_remote=reads_remote
+                ctx, entries.take(row_numbers[doubts]).files_to_read(), paths, reads_remote=reads_remote
             )
         mask[doubts] = answers
     return mask

@@ -70,26 +70,26 @@ class SchemaEvolution:
 
 
 def build_evolution(
-    wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC"
+    target_fields: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC"
 ) -> SchemaEvolution:
-    """Return the evolution from a file's columns `schema` to the columns `wanted`.
+    """Return the evolution from a file's columns `schema` to the columns `target_fields`.
 
     `zone` is that of casts between TIMESTAMP and LTZ.
 
     Raises:
         Unsupported: a type was changed in a way that Paimon forbids.
     """
-    return _build_evolution(tuple(wanted), tuple(schema), timestamp_unit, zone)
+    return _build_evolution(tuple(target_fields), tuple(schema), timestamp_unit, zone)
 
 
 @lru_cache(maxsize=1024)
 def _build_evolution(
-    wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str
+    target_fields: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str
 ) -> SchemaEvolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
     # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another,
     # older column
-    candidates = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
+    candidates = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in target_fields)
     pairs = tuple(
         (want, None if have is None or is_dropped_part(have.type, want.type) else have) for want, have in candidates
     )

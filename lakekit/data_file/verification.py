@@ -57,7 +57,7 @@ class PageHeaderChecks:
 
     def must_check(self, path: str) -> bool:
         """Return whether Polars opens that file itself; others are not checked."""
-        return self._storage.polars(path) is not None
+        return self._storage.polars_path(path) is not None
 
     def is_checked(self, stat: Stat) -> bool:
         """Return whether that content of a file was checked before, for all of the columns."""
@@ -75,7 +75,7 @@ class PageHeaderChecks:
             Corrupt: names path, offset and field.
             Unsupported: the file is encrypted.
         """
-        native = self._storage.polars(stat.path)
+        native = self._storage.polars_path(stat.path)
         if native is None:
             return
         if data is None and stat.size_bytes <= MAX_WHOLE_READ_BYTES:

@@ -1,6 +1,6 @@
 """Values of options that the reference accepts, and that make every write or read fail.
 
-    check_values(schema, options)       raises the first of them
+    check_option_values(schema, options)       raises the first of them
 
 Every rule was seen to fail in engine 1.4.2: option by option, value by value
 (`spec_tests/differential/test_option_values.py`).

@@ -1,8 +1,8 @@
 """Validation of a schema as a whole: columns, file formats, merge options, start positions of reads.
 
-    check(schema)                     raises for a schema that the reference refuses, in its words and with advice
-    check_writable(schema, before)    raises for a schema that the reference accepts, but fails on at every write
-    doubts(schema)                    yields warnings about options that the reference ignores
+    check_schema(schema)                 raises for a schema that the reference refuses, in its words and with advice
+    check_reference_can_write(schema)    raises for a schema that the reference accepts, but fails on at every write
+    ignored_options(schema)              yields warnings about options that the reference ignores
 
 The reference checks the schema of CREATE TABLE, and the schema that results from an ALTER TABLE, in the same way.
 
@@ -523,17 +523,17 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
 # ---- errors of writes ----------------------------------------------------------------------------
 
 
-def check_reference_can_write(schema: TableSchema, before: TableSchema | None = None) -> None:
+def check_reference_can_write(schema: TableSchema, previous_schema: TableSchema | None = None) -> None:
     """Raise for a schema that the reference (1.4.2) accepts, although each of its writes would fail.
 
     Checked are aggregate functions and file indexes that do not fit the types of their columns, and option values.
-    `before`: the schema that an ALTER TABLE changes; None for a new table. If `before` has such a problem already,
-    nothing is raised, so that tables of other engines can be altered.
+    `previous_schema`: the schema that an ALTER TABLE changes; None for a new table. If `previous_schema` has such a
+    problem already, nothing is raised, so that tables of other engines can be altered.
 
     Raises: `InvalidOption`, `Unsupported`.
     """
     problem = _find_write_problem(schema)
-    if problem is not None and (before is None or _find_write_problem(before) is None):
+    if problem is not None and (previous_schema is None or _find_write_problem(previous_schema) is None):
         raise problem
 
 

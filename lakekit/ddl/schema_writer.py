@@ -1,7 +1,7 @@
 """Write schemas: the first one of a table, and the next one.
 
-    create(location, fields_of({"k": "BIGINT", "v": "INT"}), primary_keys=("k",))      schema/schema-0
-    alter(ctx, changes)                                                                schema/schema-<n+1>
+    create_table_schema(location, fields, primary_keys=("k",))      schema/schema-0
+    alter_schema(ctx, changes)                                      schema/schema-<n+1>
 
 Every schema is checked as a whole before it is written. It is written only where no schema of its id exists; a writer
 that loses that race begins again with the schema of the other.
@@ -116,7 +116,7 @@ def write_first_schema(location: TableLocation, schema: TableSchema) -> None:
     Raises: `TableAlreadyExists`, `CommitStateUnknown`.
     """
     with table_context.catalog_lock(location) as claim:
-        claim.check()
+        claim.check_held()
         if not create_exclusive(
             location.storage,
             location.paths.schema(schema.id),
@@ -165,7 +165,7 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
 def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], lock: HeldLock) -> TableSchema:
     for _ in range(MAX_RACES):
         schema = plan_next_schema(location, changes)
-        lock.check()
+        lock.check_held()
         if create_exclusive(
             location.storage,
             location.paths.schema(schema.id),

@@ -284,7 +284,7 @@ def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr 
         target=target,
         where=expr,
         only_adds=ctx.kind == "append",
-        fill=partial(_run_update, does=does, expr=expr, values=list(new.values())),
+        fill=partial(_run_update, write_rows=does, expr=expr, values=list(new.values())),
         by_bucket=is_row_wise(expr, target.schema),
     )
 
@@ -293,12 +293,12 @@ def _run_update(
     change: RowChange,
     target: TargetRows,
     *,
-    does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None],
+    write_rows: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None],
     expr: pl.Expr,
     values: list[pl.Expr],
 ) -> None:
     if target.snapshot is not None and target.always(expr) is not False:
-        does(change, target, expr, values)
+        write_rows(change, target, expr, values)
 
 
 def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:

@@ -2,7 +2,8 @@
 
     target = TargetRows.at_newest(ctx)
     target.batches(expr)               rows of the table that satisfy a condition, streamed
-    target.stored(expr).marked(expr)   the same rows as numbers that count the rows of all files, in order
+    target.file_rows(expr).matching_positions(expr)
+                                       the same rows as numbers that count the rows of all files, in order
 
 Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
 """
@@ -118,13 +119,13 @@ class TargetRows:
     """A table at one snapshot, for a change.
 
     `snapshot`: None where the table has no rows. `bucket_ids`: only these buckets, (partition, bucket); None: all.
-    `part`: of the files that need no merge, only part i of n.
+    `file_share`: of the files that need no merge, only part i of n.
     """
 
     ctx: TableContext
     snapshot: Snapshot | None
     bucket_ids: frozenset[tuple[bytes, int]] | None = None
-    part: tuple[int, int] | None = None
+    file_share: tuple[int, int] | None = None
 
     @staticmethod
     def at_newest(ctx: TableContext) -> TargetRows:
@@ -145,8 +146,8 @@ class TargetRows:
         """Return the plan that reads the rows that satisfy a condition."""
         scan_filter = ScanFilter() if expr is None else self._scan_filter(expr)
         plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), scan_filter)
-        if self.part is not None:
-            number, count = self.part
+        if self.file_share is not None:
+            number, count = self.file_share
             names = plan.entries.take(plan.raw_indices).column("file_name").to_pylist()  # scalar: one a file
             mine = [crc32(name.encode()) % count == number for name in names]
             plan = replace(plan, raw_indices=plan.raw_indices[np.array(mine, bool)])
@@ -252,9 +253,9 @@ class FileRows:
     deleted_positions: Mapping[str, Positions]
 
     @staticmethod
-    def from_plan(plan: Plan, at: NDArray[np.int64]) -> FileRows:
+    def from_plan(plan: Plan, indices: NDArray[np.int64]) -> FileRows:
         """Return the files of a plan. Raises `LimitExceeded` for too many rows."""
-        entries = plan.entries.take(at)
+        entries = plan.entries.take(indices)
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
         if sum(file.row_count for file in files) > _MAX_ROWS:
@@ -308,14 +309,14 @@ class FileRows:
             matching |= BitMap(batch[ROW].to_numpy())
         return matching
 
-    def unmarked_rows(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
+    def unmarked_rows(self, index: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
         """Return the rows of one file that are not marked, in the file's order."""
-        ctx, file = self.plan.ctx, self.files[at]
-        deletions = {file.name: self.positions(at, marked, also_deleted=True)}
+        ctx, file = self.plan.ctx, self.files[index]
+        deletions = {file.name: self.positions(index, marked, also_deleted=True)}
         return scan_files(
             ctx,
             [file],
-            [self.paths[at]],
+            [self.paths[index]],
             ctx.schema.fields,
             system=system,
             deletions=deletions,
@@ -330,22 +331,22 @@ class FileRows:
         ]
         return [at for at, count in enumerate(counts) if count]
 
-    def positions(self, at: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
+    def positions(self, index: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
         """Return the positions of the marked rows of one file, ascending.
 
         `also_deleted`: those deleted before too.
         """
-        start, end = int(self.starts[at]), int(self.starts[at + 1])
+        start, end = int(self.starts[index]), int(self.starts[index + 1])
         own = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
-        before = self.deleted_positions.get(self.files[at].name) if also_deleted else None
+        before = self.deleted_positions.get(self.files[index].name) if also_deleted else None
         return own if before is None else np.union1d(own, before.astype(np.uint64))
 
-    def select_files(self, at: Sequence[int]) -> FileRows:
+    def select_files(self, indices: Sequence[int]) -> FileRows:
         """Return some of the files, with their rows numbered again from 0."""
-        files, paths = tuple(self.files[index] for index in at), tuple(self.paths[index] for index in at)
+        files, paths = tuple(self.files[index] for index in indices), tuple(self.paths[index] for index in indices)
         return FileRows(
             plan=self.plan,
-            entries=self.entries.take(list(at)),
+            entries=self.entries.take(list(indices)),
             files=files,
             paths=paths,
             deleted_positions=self.deleted_positions,

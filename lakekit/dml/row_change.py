@@ -2,7 +2,7 @@
 
     with RowChange.of(ctx) as change:
         change.write(frame)                       rows, by a table writer
-        drop(change, stored, touched)             files, with their deletion vectors
+        delete_files(change, stored, touched)     files, with their deletion vectors
         return change.commit()
 
     copy on write   DELETE data-1  ADD data-7 (what stays of data-1)          nothing added where nothing stays
@@ -185,8 +185,8 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
             bucket=bucket,
             level=file.level,
             source=source,
-            names=names[partition, bucket],
-            keyed=True,
+            file_names=names[partition, bucket],
+            is_keyed=True,
         )
         new = (
             ()
@@ -210,9 +210,9 @@ def delete_files(change: RowChange, stored: FileRows, touched: Sequence[int]) ->
     _write_vectors(change, stored, touched, {}, {stored.files[at].name for at in touched})
 
 
-def _is_fully_marked(stored: FileRows, at: int, marked: BitMap) -> bool:
+def _is_fully_marked(stored: FileRows, index: int, marked: BitMap) -> bool:
     """Return whether nothing of a file stays."""
-    return len(stored.positions(at, marked, also_deleted=True)) == stored.files[at].row_count
+    return len(stored.positions(index, marked, also_deleted=True)) == stored.files[index].row_count
 
 
 # ---- deletion vectors ----------------------------------------------------------------------------

@@ -131,8 +131,8 @@ class FileCard:
     """
 
     level: int
-    low: Any
-    high: Any
+    min_key: Any
+    max_key: Any
     size_bytes: int
     row_count: int
     deleted_row_count: int = 0
@@ -164,7 +164,7 @@ def levels_text(
     }
     right = max(len(total) for total in totals.values())
     wide = max(20, width - right - 9)
-    axis = build_axis(key for box in boxes for key in (_to_key(box.low), _to_key(box.high)) if key)
+    axis = build_axis(key for box in boxes for key in (_to_key(box.min_key), _to_key(box.max_key)) if key)
     lines = [escape_controls(title)]
     for depth, (level, level_boxes) in enumerate(sorted(by_level.items())):
         spans = [_column_span(box, axis, wide) for box in level_boxes]
@@ -194,7 +194,7 @@ def _to_key(bound: Any) -> Key:
 
 def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
     """Return the first and last column of a file; one with unknown keys takes the whole width."""
-    low, high = _to_key(box.low), _to_key(box.high)
+    low, high = _to_key(box.min_key), _to_key(box.max_key)
     start = int(axis.start(low) * wide + _ROUNDING_ERROR) if low else 0
     end = ceil(axis.end(high) * wide - _ROUNDING_ERROR) - 1 if high else wide - 1
     return min(start, wide - 1), min(max(start, end), wide - 1)

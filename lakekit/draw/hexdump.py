@@ -75,9 +75,9 @@ def abbreviate_value(value: object) -> str:
     return truncate(format_value(value) or "", _MAX_VALUE_CHARS)
 
 
-def hexdump_title(name: str, form: str, size: int, fields: int) -> str:
+def hexdump_title(name: str, form: str, size_bytes: int, fields: int) -> str:
     """Return the heading: name, format, and how many bytes and fields, in one line."""
-    return f"{escape_controls(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
+    return f"{escape_controls(name)} · {form} · {plural(size_bytes, 'byte')} · {plural(fields, 'field')}"
 
 
 def format_span(span: FieldSpan, outer: str = "") -> str:

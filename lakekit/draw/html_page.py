@@ -54,7 +54,7 @@ class SnapshotView:
     snapshot_id: int
     heading: str
     code: str
-    at: str
+    at_argument: str
     manifests: PagePane
     buckets: tuple[PagePane, ...]
     note: str = ""
@@ -70,8 +70,8 @@ class HtmlPage:
     """
 
     name: str
-    facts: Sequence[tuple[str, object]]
-    opening: str
+    table_facts: Sequence[tuple[str, object]]
+    open_code: str
     timeline: Drawing
     snapshots: tuple[SnapshotView, ...]
     snapshot_count: int
@@ -91,7 +91,7 @@ def snapshot_section(view: SnapshotView) -> str:
     note = f"<p>{_escape_html(view.note)}</p>" if view.note else ""
     manifests = f'<div data-view="manifests">{_pane_section(view.manifests)}</div>'
     return (
-        f'<section data-snapshot="{view.snapshot_id}" data-at="{_escape_html(view.at)}">{head}{manifests}<div '
+        f'<section data-snapshot="{view.snapshot_id}" data-at="{_escape_html(view.at_argument)}">{head}{manifests}<div '
         f'data-view="levels">{buckets}</div>{note}</section>'
     )
 
@@ -110,7 +110,7 @@ def render_page(content: HtmlPage) -> str:
     details = {
         key: escape_controls(sentence) for moment in content.snapshots for key, sentence in moment.details.items()
     }
-    payload = _script_json({"opening": content.opening, "details": details})
+    payload = _script_json({"opening": content.open_code, "details": details})
     policy = (
         f"default-src 'none'; script-src {_content_hash(_PAGE_SCRIPT)}; style-src-elem {_content_hash(_PAGE_STYLE)}; "
         f"style-src-attr "
@@ -125,14 +125,14 @@ def render_page(content: HtmlPage) -> str:
                 'content="light dark">'
             ),
             f"<title>{_escape_html(content.name)}</title><style>{_PAGE_STYLE}</style></head><body><main>",
-            cards.html_card(f"Table {content.name}", content.facts),
+            cards.html_card(f"Table {content.name}", content.table_facts),
             f"<p>{_describe_coverage(content)}</p>",
             f'<div id="timeline">{to_svg(content.timeline)}</div>',
             (
                 '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: '
                 "click, or Tab and Enter.</p>"
             ),
-            f'<pre id="code">{_escape_html(content.opening)}</pre></div>',
+            f'<pre id="code">{_escape_html(content.open_code)}</pre></div>',
             *map(snapshot_section, content.snapshots),
             (
                 '</main><script type="application/json" '

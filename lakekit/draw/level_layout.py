@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 class LevelFile:
     """A data file.
 
-    `low` and `high` are the smallest and the largest key of the file; None: unknown, the file may hold any key. The
-    deletion vector of the file hides `deleted_row_count` rows. `delete_row_count` rows are delete records: each says
-    that its key is deleted.
+    `min_key` and `max_key` are the smallest and the largest key of the file; None: unknown, the file may hold any key.
+    The deletion vector of the file hides `deleted_row_count` rows. `delete_row_count` rows are delete records: each
+    says that its key is deleted.
     """
 
     name: str
     level: int
-    low: Key | None
-    high: Key | None
+    min_key: Key | None
+    max_key: Key | None
     size_bytes: int
     row_count: int
     deleted_row_count: int = 0
@@ -49,7 +49,7 @@ class LevelFile:
     max_sequence_number: int = 0
     schema_id: int = 0
     source: str = ""
-    created: str = ""
+    creation_time: str = ""
 
     @property
     def obsolete_fraction(self) -> float:
@@ -103,7 +103,7 @@ def with_row_number_bounds(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
     ordered = list(files)
     ends = list(accumulate(file.row_count for file in ordered))
     return tuple(
-        replace(file, low=(end - file.row_count,), high=(max(end - 1, end - file.row_count),))
+        replace(file, min_key=(end - file.row_count,), max_key=(max(end - 1, end - file.row_count),))
         for file, end in zip(ordered, ends, strict=True)
     )
 
@@ -113,22 +113,24 @@ def with_row_number_bounds(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
 
 def key_range_text(file: LevelFile, *, is_append: bool = False) -> str:
     """Return the key range of a file as text: `keys 1 .. 9`; of a file of an append table `rows 0 .. 4`."""
-    if file.low is None or file.high is None:
+    if file.min_key is None or file.max_key is None:
         return "keys unknown"
-    low, high = (", ".join(format_cell(part) for part in key) for key in (file.low, file.high))
+    low, high = (", ".join(format_cell(part) for part in key) for key in (file.min_key, file.max_key))
     return f"{'rows' if is_append else 'keys'} {low} .. {high}"
 
 
-def file_tooltip(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bool = False) -> str:
-    """Return the tooltip of a box that stands for some files; `state` None: the files were removed."""
+def file_tooltip(files: Sequence[LevelFile], bucket_state: BucketState | None, *, is_append: bool = False) -> str:
+    """Return the tooltip of a box that stands for some files; `bucket_state` None: the files were removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
     read = (
-        0 if state is None or state.opened_names is None else sum(member.name in state.opened_names for member in files)
+        0
+        if bucket_state is None or bucket_state.opened_names is None
+        else sum(member.name in bucket_state.opened_names for member in files)
     )
     word = (
         "removed"
-        if state is None
+        if bucket_state is None
         else ""
         if not read
         else "to be read"
@@ -160,8 +162,8 @@ def file_facts_line(file: LevelFile, *, is_append: bool = False) -> str:
             "by "
             f"{'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}"
         )
-    if file.created:
-        parts.append(f"written {file.created}")
+    if file.creation_time:
+        parts.append(f"written {file.creation_time}")
     return escape_controls("  ".join(parts))
 
 

@@ -130,7 +130,7 @@ def build_picture(
     Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
     """
     every = [file for state in states for file in (*state.files, *state.removed_files)]
-    axis = build_axis(key for file in every for key in (file.low, file.high) if key is not None)
+    axis = build_axis(key for file in every for key in (file.min_key, file.max_key) if key is not None)
     places = {id(file): _position_on_axis(file, axis) for file in every}
     sheet = _LevelsDrawing(
         axis=axis,
@@ -167,15 +167,15 @@ def build_picture(
     )
 
 
-def _change_legend(state: BucketState) -> str:
+def _change_legend(bucket_state: BucketState) -> str:
     """Return a text on the meaning of the frames around boxes and of their lighter parts."""
-    lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
+    lost = sum(file.deleted_row_count + file.delete_row_count for file in bucket_state.files)
     parts = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
-    if state.opened_names is None:
+    if bucket_state.opened_names is None:
         frames = (
-            (len(state.added_names), "added: outlined"),
-            (len(state.removed_files), "removed: empty boxes"),
-            (len(state.leaving_names), "not in the other: empty boxes"),
+            (len(bucket_state.added_names), "added: outlined"),
+            (len(bucket_state.removed_files), "removed: empty boxes"),
+            (len(bucket_state.leaving_names), "not in the other: empty boxes"),
         )
         parts = [*(f"{plural(number, 'file')} {what}" for number, what in frames if number), *parts]
     return " · ".join(parts)
@@ -189,11 +189,12 @@ def _merge_note(number: int, limit: int) -> str:
     )
 
 
-def _describe_state(state: BucketState, *, many: bool) -> str:
+def _describe_state(bucket_state: BucketState, *, many: bool) -> str:
     levels = "; ".join(
-        f"level {level} {_totals_text(tuple(level_files))}" for level, level_files in _group_by_level(state.files)
+        f"level {level} {_totals_text(tuple(level_files))}"
+        for level, level_files in _group_by_level(bucket_state.files)
     )
-    at = f"Snapshot {state.snapshot_id}: " if many else ""
+    at = f"Snapshot {bucket_state.snapshot_id}: " if many else ""
     return f"{at}{levels or 'no files'}."
 
 
@@ -214,7 +215,9 @@ def _totals_text(files: Sequence[LevelFile]) -> str:
 Groups = list[tuple[LevelFile, ...]]
 
 
-def _group_files(states: Sequence[BucketState], places: AxisRanges, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+def _group_files(
+    states: Sequence[BucketState], axis_ranges: AxisRanges, limit: int
+) -> list[dict[tuple[int, bool], Groups]]:
     """Return the files that share a box, for each state by level and whether they were removed.
 
     Every file has a box of its own, or runs of neighbours share one where there are too many. Files that differ from
@@ -223,13 +226,13 @@ def _group_files(states: Sequence[BucketState], places: AxisRanges, limit: int) 
     rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
     for state in states:
         room = {
-            (level, False): _sort_files(level, level_files, places)
+            (level, False): _sort_files(level, level_files, axis_ranges)
             for level, level_files in _group_by_level(state.files)
         }
         rooms.append(
             room
             | {
-                (level, True): _sort_files(level, level_files, places)
+                (level, True): _sort_files(level, level_files, axis_ranges)
                 for level, level_files in _group_by_level(state.removed_files)
             }
         )
@@ -252,9 +255,9 @@ def _group_files(states: Sequence[BucketState], places: AxisRanges, limit: int) 
     ]
 
 
-def _sort_files(level: int, files: list[LevelFile], places: AxisRanges) -> list[LevelFile]:
+def _sort_files(level: int, files: list[LevelFile], axis_ranges: AxisRanges) -> list[LevelFile]:
     """Return the files of a level so that neighbours are adjacent: level 0 by age, other levels by key."""
-    return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
+    return files if level == 0 else sorted(files, key=lambda file: (axis_ranges[id(file)], file.name))
 
 
 def _group_neighbours(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Groups:
@@ -269,20 +272,22 @@ def _group_neighbours(files: list[LevelFile], per_box: int, special: frozenset[s
 
 def _position_on_axis(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
     """Return where a file begins and ends on the axis; one with unknown keys takes all of it."""
-    return 0.0 if file.low is None else axis.start(file.low), 1.0 if file.high is None else axis.end(file.high)
+    return 0.0 if file.min_key is None else axis.start(file.min_key), 1.0 if file.max_key is None else axis.end(
+        file.max_key
+    )
 
 
 # ---- lanes -----------------------------------------------------------------------------------------------------------
 
 
 def _draw_state(
-    drawing: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str
+    drawing: _LevelsDrawing, bucket_state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str
 ) -> None:
     """Draw the levels of one state, from the top."""
     if not room:
         drawing.add_text(LEFT_SHARE, "no files")
         drawing.top += _LINE_HEIGHT
-    totals = {level: _totals_text(level_files) for level, level_files in _group_by_level(state.files)}
+    totals = {level: _totals_text(level_files) for level, level_files in _group_by_level(bucket_state.files)}
     for level in sorted({level for level, _ in room}):
         top = drawing.top
         ghosts, living = room.get((level, True), []), room.get((level, False), [])
@@ -293,7 +298,9 @@ def _draw_state(
         pitch = max(_MIN_PITCH, min(LANE_HEIGHT + LANE_GAP, MAX_STACK_HEIGHT / len(lanes)))
         for is_ghost, lane in lanes:
             high = pitch * (_GHOST_HEIGHT if is_ghost else 1.0) if pitch > FLAT_HEIGHT * 2 else pitch
-            _draw_lane(drawing, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
+            _draw_lane(
+                drawing, lane, high, bucket_state=bucket_state, prefix=f"{prefix}removed/" if is_ghost else prefix
+            )
             drawing.top += high
         middle = (top + drawing.top) / 2 - 1
         text = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
@@ -302,7 +309,7 @@ def _draw_state(
         drawing.top += LANE_GAP + 2
 
 
-def _assign_lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
+def _assign_lanes(axis_ranges: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
     """Return the boxes by lane.
 
     On level 0 each box has a lane; other levels have one lane, and more where files overlap.
@@ -311,8 +318,8 @@ def _assign_lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[
         return [[group] for group in groups]
     lanes: list[Groups] = []
     ends: list[float] = []
-    for group in sorted(groups, key=lambda group: min(places[id(file)] for file in group)):
-        low, high = min(places[id(file)][0] for file in group), max(places[id(file)][1] for file in group)
+    for group in sorted(groups, key=lambda group: min(axis_ranges[id(file)] for file in group)):
+        low, high = min(axis_ranges[id(file)][0] for file in group), max(axis_ranges[id(file)][1] for file in group)
         at = next((at for at, end in enumerate(ends) if end <= low), None)
         if at is None:
             lanes.append([group])
@@ -323,7 +330,7 @@ def _assign_lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[
     return lanes
 
 
-def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
+def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, bucket_state: BucketState, prefix: str) -> None:
     """Draw one lane of boxes, from left to right.
 
     A box is wide enough to be seen where its neighbour leaves room.
@@ -350,22 +357,24 @@ def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, state: Bu
                 width=(high - low) * span,
                 top=drawing.top + room - height,
                 height=height,
-                state=_box_state(state, group, removed=prefix.endswith("removed/")),
+                state=_box_state(bucket_state, group, removed=prefix.endswith("removed/")),
                 obsolete_fraction=sum(file.obsolete_fraction * file.row_count for file in group) / rows
                 if rows > 0
                 else 0.0,
-                hint=file_tooltip(group, None if prefix.endswith("removed/") else state, is_append=drawing.is_append),
+                hint=file_tooltip(
+                    group, None if prefix.endswith("removed/") else bucket_state, is_append=drawing.is_append
+                ),
             )
         )
 
 
-def _box_state(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
+def _box_state(bucket_state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
     names = {file.name for file in group}
-    if removed or names <= state.leaving_names:
+    if removed or names <= bucket_state.leaving_names:
         return "removed"
-    if state.opened_names is not None:
-        return "lit" if names & state.opened_names else "dim"
-    return "added" if names & state.added_names else ""
+    if bucket_state.opened_names is not None:
+        return "lit" if names & bucket_state.opened_names else "dim"
+    return "added" if names & bucket_state.added_names else ""
 
 
 def _draw_axis(drawing: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
@@ -483,7 +492,9 @@ def levels_text(
     parts = [*query.notes, *([] if states else [escape_controls(title)])]
     for state in states:
         boxes = [
-            cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count)
+            cards.FileCard(
+                level=f.level, min_key=f.min_key, max_key=f.max_key, size_bytes=f.size_bytes, row_count=f.row_count
+            )
             for f in state.files
         ]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
@@ -501,10 +512,10 @@ def levels_text(
     return "\n".join(parts)
 
 
-def _table_row(state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
+def _table_row(bucket_state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
     keys = key_range_text(file).removeprefix("keys ")
     return (
-        state.snapshot_id,
+        bucket_state.snapshot_id,
         file.level,
         file.name,
         format_size(file.size_bytes),

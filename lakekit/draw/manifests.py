@@ -124,8 +124,8 @@ class ManifestTree:
 class EntryFact:
     """An entry of a manifest.
 
-    `low` and `high` are the smallest and largest key as text, `read_outcome` what a read under the filter does with its
-    file.
+    `min_key` and `max_key` are the smallest and largest key as text, `read_outcome` what a read under the filter does
+    with its file.
     """
 
     kind: str
@@ -135,8 +135,8 @@ class EntryFact:
     name: str
     size_bytes: int
     row_count: int
-    low: str = ""
-    high: str = ""
+    min_key: str = ""
+    max_key: str = ""
     read_outcome: str = ""
 
 
@@ -170,56 +170,56 @@ def describe_filter(tree: ManifestTree) -> str:
     )
 
 
-def format_entry_counts(fact: ManifestFact) -> str:
+def format_entry_counts(manifest: ManifestFact) -> str:
     """Return the number of entries, `412 entries`, or `+3 -12` if the manifest deletes files too."""
     return (
-        f"+{format_count(fact.added_count)} -{format_count(fact.removed_count)}"
-        if fact.removed_count
-        else plural(fact.added_count, "entry", "entries")
+        f"+{format_count(manifest.added_count)} -{format_count(manifest.removed_count)}"
+        if manifest.removed_count
+        else plural(manifest.added_count, "entry", "entries")
     )
 
 
-def describe_index(fact: IndexFact) -> str:
+def describe_index(index_file: IndexFact) -> str:
     """Return `4 deletion vectors, 1 203 rows`, or how many hashes."""
-    if fact.type != "DELETION_VECTORS":
+    if index_file.type != "DELETION_VECTORS":
         return (
-            plural(fact.row_count, "hash", "hashes")
-            if fact.type == "HASH"
-            else f"{escape_controls(fact.type)}, {plural(fact.row_count, 'row')}"
+            plural(index_file.row_count, "hash", "hashes")
+            if index_file.type == "HASH"
+            else f"{escape_controls(index_file.type)}, {plural(index_file.row_count, 'row')}"
         )
-    counted = [rows for _, rows in fact.vectors if rows is not None]
-    rows = "rows not counted" if len(counted) < len(fact.vectors) else plural(sum(counted), "row")
-    return f"{plural(len(fact.vectors), 'deletion vector')}, {rows}"
+    counted = [rows for _, rows in index_file.vectors if rows is not None]
+    rows = "rows not counted" if len(counted) < len(index_file.vectors) else plural(sum(counted), "row")
+    return f"{plural(len(index_file.vectors), 'deletion vector')}, {rows}"
 
 
-def format_coverage(fact: ManifestFact) -> str:
+def format_coverage(manifest: ManifestFact) -> str:
     """Return partitions, buckets and levels that a manifest covers, as far as it says."""
-    parts = [escape_controls(fact.partitions)] if fact.partitions else []
-    for name, ends in (("bucket", fact.buckets), ("L", fact.levels)):
+    parts = [escape_controls(manifest.partitions)] if manifest.partitions else []
+    for name, ends in (("bucket", manifest.buckets), ("L", manifest.levels)):
         if ends is not None:
             gap = "" if name == "L" else " "
             parts.append(f"{name}{gap}{ends[0]}" if ends[0] == ends[1] else f"{name}{gap}{ends[0]}..{ends[1]}")
     return ", ".join(parts)
 
 
-def scan_outcome(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
+def scan_outcome(tree: ManifestTree, listed: ListFact, manifest: ManifestFact) -> str:
     """Return whether a scan under the filter opens a manifest, as text; "" without a filter."""
     if not tree.filter_text:
         return ""
     if listed.kind == "changelog":
         return "for changes only"
-    return f"skipped: {escape_controls(fact.skip_columns)}" if fact.skip_columns else "opened"
+    return f"skipped: {escape_controls(manifest.skip_columns)}" if manifest.skip_columns else "opened"
 
 
-def manifest_tooltip(fact: ManifestFact) -> str:
+def manifest_tooltip(manifest: ManifestFact) -> str:
     """Return a manifest in one line."""
-    skipped = f"skipped: {escape_controls(fact.skip_columns)}" if fact.skip_columns else ""
+    skipped = f"skipped: {escape_controls(manifest.skip_columns)}" if manifest.skip_columns else ""
     parts = [
-        escape_controls(fact.name),
-        format_entry_counts(fact),
-        format_coverage(fact),
-        format_size(fact.size_bytes),
-        f"schema {fact.schema_id}",
+        escape_controls(manifest.name),
+        format_entry_counts(manifest),
+        format_coverage(manifest),
+        format_size(manifest.size_bytes),
+        f"schema {manifest.schema_id}",
         skipped,
     ]
     return " · ".join(part for part in parts if part)
@@ -310,52 +310,57 @@ def _more_row(which: str, note: str) -> TreeRow:
     )
 
 
-def _manifest_row(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
-    total = fact.added_count + fact.removed_count
+def _manifest_row(tree: ManifestTree, listed: ListFact, manifest: ManifestFact, longest: int) -> TreeRow:
+    total = manifest.added_count + manifest.removed_count
     bar = (total / longest) ** 0.5 if longest else 0.0
     cells = (
-        (_NAME_X, truncate(shorten_name(fact.name), 25)),
-        (_COUNT_X, truncate(format_entry_counts(fact), 15)),
-        (_PARTITION_X, truncate(format_coverage(fact), 38)),
+        (_NAME_X, truncate(shorten_name(manifest.name), 25)),
+        (_COUNT_X, truncate(format_entry_counts(manifest), 15)),
+        (_PARTITION_X, truncate(format_coverage(manifest), 38)),
     )
     return TreeRow(
-        key=fact.name,
+        key=manifest.name,
         depth=1,
         cells=(
             *cells,
-            (-_SIZE_X, format_size(fact.size_bytes)),
-            (_STATE_X, truncate(scan_outcome(tree, listed, fact), 21)),
+            (-_SIZE_X, format_size(manifest.size_bytes)),
+            (_STATE_X, truncate(scan_outcome(tree, listed, manifest), 21)),
         ),
         top=0,
-        added_fraction=bar * fact.added_count / total if total else 0.0,
-        removed_fraction=bar * fact.removed_count / total if total else 0.0,
-        hint=manifest_tooltip(fact),
-        is_dimmed=bool(fact.skip_columns),
+        added_fraction=bar * manifest.added_count / total if total else 0.0,
+        removed_fraction=bar * manifest.removed_count / total if total else 0.0,
+        hint=manifest_tooltip(manifest),
+        is_dimmed=bool(manifest.skip_columns),
     )
 
 
-def _index_row(fact: IndexFact) -> TreeRow:
+def _index_row(index_file: IndexFact) -> TreeRow:
     """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
-    content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
+    content, bucket = truncate(describe_index(index_file), 36), f"bucket {index_file.bucket}"
     start = max(_PARTITION_X, _COUNT_X + (display_width(content) + 2) * _LETTER_WIDTH)
     where = truncate(
-        ", ".join(filter(None, (bucket, escape_controls(fact.partition)))),
+        ", ".join(filter(None, (bucket, escape_controls(index_file.partition)))),
         int((_SIZE_X - 0.065 - start) / _LETTER_WIDTH),
     )
     cells = (
-        (_NAME_X, truncate(shorten_name(fact.name), 25)),
+        (_NAME_X, truncate(shorten_name(index_file.name), 25)),
         (_COUNT_X, content),
         (start, where),
-        (-_SIZE_X, format_size(fact.size_bytes)),
+        (-_SIZE_X, format_size(index_file.size_bytes)),
     )
     hint_text = " · ".join(
-        (escape_controls(fact.name), describe_index(fact), _index_location(fact), format_size(fact.size_bytes))
+        (
+            escape_controls(index_file.name),
+            describe_index(index_file),
+            _index_location(index_file),
+            format_size(index_file.size_bytes),
+        )
     )
-    return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=hint_text, is_index=True)
+    return TreeRow(key=index_file.name, depth=1, cells=cells, top=0, hint=hint_text, is_index=True)
 
 
-def _index_location(fact: IndexFact) -> str:
-    return ", ".join(filter(None, (escape_controls(fact.partition), f"bucket {fact.bucket}")))
+def _index_location(index_file: IndexFact) -> str:
+    return ", ".join(filter(None, (escape_controls(index_file.partition), f"bucket {index_file.bucket}")))
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------
@@ -476,45 +481,55 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
     return (ENTRY_COLUMNS, list(rows)) if filtered else (ENTRY_COLUMNS[:-1], [row[:-1] for row in rows])
 
 
-def _key_range_text(fact: EntryFact) -> str | None:
-    if not fact.low and not fact.high:
+def _key_range_text(entry: EntryFact) -> str | None:
+    if not entry.min_key and not entry.max_key:
         return None
-    low, high = truncate(escape_controls(fact.low), 40), truncate(escape_controls(fact.high), 40)
+    low, high = truncate(escape_controls(entry.min_key), 40), truncate(escape_controls(entry.max_key), 40)
     return low if low == high else f"{low} .. {high}"
 
 
-def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
+def entries_title(name: str, manifest: ManifestFact | None, total: int) -> str:
     """Return the title: `entries of manifest-44: 3 files added, 12 files removed`."""
     counts = (
         plural(total, "entry", "entries")
-        if fact is None
-        else f"{plural(fact.added_count, 'file')} added, {plural(fact.removed_count, 'file')} removed"
+        if manifest is None
+        else f"{plural(manifest.added_count, 'file')} added, {plural(manifest.removed_count, 'file')} removed"
     )
     return f"entries of {shorten_name(name)}: {counts}"
 
 
 def entries_html(
-    name: str, fact: ManifestFact | None, entries: Sequence[EntryFact], total: int, *, filtered: bool, limit: int = 50
+    name: str,
+    manifest: ManifestFact | None,
+    entries: Sequence[EntryFact],
+    total: int,
+    *,
+    filtered: bool,
+    limit: int = 50,
 ) -> str:
     """Return at most `limit` entries of the selected manifest as a table, and how many more there are."""
     names, rows = entry_rows(entries[:limit], filtered=filtered)
     left = total - len(rows)
-    return cards.html_table(names, rows, title=entries_title(name, fact, total), limit=limit) + (
+    return cards.html_table(names, rows, title=entries_title(name, manifest, total), limit=limit) + (
         f"<p>… {format_count(left)} more</p>" if left > 0 else ""
     )
 
 
-def index_html(fact: IndexFact, *, limit: int = 50) -> str:
+def index_html(index_file: IndexFact, *, limit: int = 50) -> str:
     """Return the content of an index file: the vectors of data files, or its facts."""
-    if not fact.vectors:
+    if not index_file.vectors:
         return cards.html_card(
-            shorten_name(fact.name),
-            [("type", fact.type), ("holds", describe_index(fact)), ("size", format_size(fact.size_bytes))],
+            shorten_name(index_file.name),
+            [
+                ("type", index_file.type),
+                ("holds", describe_index(index_file)),
+                ("size", format_size(index_file.size_bytes)),
+            ],
         )
     return cards.html_table(
         ("data file", "deleted rows"),
-        list(fact.vectors),
-        title=f"{shorten_name(fact.name)}: {describe_index(fact)}",
+        list(index_file.vectors),
+        title=f"{shorten_name(index_file.name)}: {describe_index(index_file)}",
         limit=limit,
     )
 

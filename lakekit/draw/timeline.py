@@ -199,13 +199,13 @@ def _join_first(items: Sequence[str], limit: int) -> str:
 class MarkGroup:
     """One drawn mark, of one snapshot or of neighbours.
 
-    `members` are indices of `History.marks`; (x, y) its middle; `line` the line it stands on.
+    `members` are indices of `History.marks`; (x, y) its middle; `line_number` the line it stands on.
     """
 
     members: tuple[int, ...]
     x: float
     y: float
-    line: int = 0
+    line_number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +248,7 @@ def _lay_out_evenly(many: int) -> TimelineLayout:
             members=indices,
             x=(at % per_line + 0.5) * pitch,
             y=at // per_line * tall + _LABEL_HEIGHT + _MARKER_SIZE / 2,
-            line=at // per_line,
+            line_number=at // per_line,
         )
         for at, indices in enumerate(members)
     )
@@ -443,7 +443,7 @@ def _row_count_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
         return []
     shapes: list[Rect] = []
     for line, (_, floor) in enumerate(layout.lines):
-        groups = [group for group in layout.groups if group.line == line]
+        groups = [group for group in layout.groups if group.line_number == line]
         widest = _MAX_MARK_DISTANCE if layout.by_time else layout.groups[0].x * 2
         for at, group in enumerate(groups):
             rows = history.marks[group.members[-1]].row_count
@@ -473,10 +473,10 @@ def _label_shapes(history: History, layout: TimelineLayout) -> list[Shape]:
     above, below = [0.0] * len(layout.lines), [0.0] * len(layout.lines)
     tops = [y for y, _ in layout.lines]
     for group in layout.groups:
-        tops[group.line] = min(tops[group.line], group.y)
+        tops[group.line_number] = min(tops[group.line_number], group.y)
     for group in layout.groups:
         members = [history.marks[at] for at in group.members]
-        line, last = group.line, members[-1]
+        line, last = group.line_number, members[-1]
         y, _ = layout.lines[line]
         number = str(last.id)
         half = len(number) * _LETTER_WIDTH / 2 / DEFAULT_WIDTH
@@ -527,7 +527,7 @@ def timeline_text(history: History, *, width: int = 100, selected: int = 0) -> s
     return "\n".join(truncate(line, width) for line in [*lines, *history_notes(history)])
 
 
-def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
+def _draw_lines(marks: Sequence[SnapshotMark], maximum: int, width: int, selected: int) -> list[str]:
     cell = max(len(str(mark.id)) for mark in marks) + 3
     per_line = max(1, (width - 1) // cell)
     visible = marks[-per_line * _MAX_TEXT_LINES :]
@@ -542,16 +542,17 @@ def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: 
                 (f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in line_marks
             ).rstrip()
         )
-        if most > 0:
+        if maximum > 0:
             lines.append(
-                " " + "".join(_bar_character(mark.row_count, most) * (cell - 1) + " " for mark in line_marks).rstrip()
+                " "
+                + "".join(_bar_character(mark.row_count, maximum) * (cell - 1) + " " for mark in line_marks).rstrip()
             )
     return lines
 
 
-def _bar_character(rows: int | None, most: int) -> str:
+def _bar_character(rows: int | None, maximum: int) -> str:
     return (
         " "
         if rows is None or rows <= 0
-        else _BAR_CHARACTERS[min(len(_BAR_CHARACTERS) - 1, rows * len(_BAR_CHARACTERS) // (most + 1))]
+        else _BAR_CHARACTERS[min(len(_BAR_CHARACTERS) - 1, rows * len(_BAR_CHARACTERS) // (maximum + 1))]
     )

@@ -65,8 +65,8 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     )
 
 
-def _encode_part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.bool_]) -> bytes:
-    rows, values = rows[mine], values[mine]
+def _encode_part(rows: NDArray[np.int64], values: NDArray[np.int64], mask: NDArray[np.bool_]) -> bytes:
+    rows, values = rows[mask], values[mask]
     if not len(rows):
         return b"\0"
     most = int(values.max())
@@ -152,23 +152,23 @@ def figures(
     return ColumnTotals(len(above) + len(below), total, least, greatest)
 
 
-def _sum_values(part: _BsiPart, selected: BitMap | None) -> int:
+def _sum_values(bsi_part: _BsiPart, selected: BitMap | None) -> int:
     if selected is None:
-        return part.minimum * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
-    return part.minimum * len(selected) + sum(
-        part.slices[i].intersection_cardinality(selected) << i for i in range(len(part.slices))
+        return bsi_part.minimum * len(bsi_part.existence) + sum(count << i for i, count in enumerate(bsi_part.counts))
+    return bsi_part.minimum * len(selected) + sum(
+        bsi_part.slices[i].intersection_cardinality(selected) << i for i in range(len(bsi_part.slices))
     )
 
 
-def _find_extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
+def _find_extreme(bsi_part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
     """Return the greatest (`most`) or least value among the candidate rows, found bit by bit from the highest."""
     value = 0
-    for i in range(len(part.slices) - 1, -1, -1):
-        better = candidates & part.slices[i] if most else candidates - part.slices[i]
+    for i in range(len(bsi_part.slices) - 1, -1, -1):
+        better = candidates & bsi_part.slices[i] if most else candidates - bsi_part.slices[i]
         if better:
             candidates = better
         value |= int(bool(better) == most) << i
-    return part.minimum + value
+    return bsi_part.minimum + value
 
 
 def _read_parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:

@@ -161,7 +161,7 @@ def payload_view(data: bytes | memoryview, payload_range: PayloadRange, *, path:
     end = payload_range.start + payload_range.length
     if not payload_range.start <= end <= len(data):
         # raises what is wrong
-        Cursor(data, path=path, at=min(payload_range.start, len(data))).skip(payload_range.length, "payload")
+        Cursor(data, path=path, offset=min(payload_range.start, len(data))).skip(payload_range.length, "payload")
     return memoryview(data)[payload_range.start : end]
 
 

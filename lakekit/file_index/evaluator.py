@@ -1,11 +1,12 @@
 """Evaluation of a condition by the indexes of data files.
 
-    evaluate(container, predicate, types, row_count)    False: no row of the file matches
+    evaluate_indexes(container, predicate, types, row_count)
+                                                        False: no row of the file matches
                                                         True: cannot tell
                                                         a BitMap: only these row positions may match
     select_rows(file, And((Leaf("v", ">", (5,)), Leaf("s", "=", ("a",)))))
         ->   exactly the positions of the matching rows; None: the indexes cannot tell
-    figures(file, "v", rows, bounded=True)
+    column_totals(file, "v", rows, bounded=True)
         ->   ColumnTotals(count=3, total=24, least=6, greatest=10)
     rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)
         ->   True for each file of which an index says that no row has a = 7
@@ -13,10 +14,10 @@
 An index may say that rows cannot match, never that they do. Its module is found by its name and has:
 
     NAME, OPTIONS, TYPES                           the options of a column's index, the type roots it takes
-    takes(type)                                    whether it takes the type, if not all types of its roots
+    supports_type(type)                               whether it takes the type, if not all types of its roots
     build(column, type, options)                   the payload
     probe(payload, type, leaf, row_count)          False (no row), True (cannot tell) or a BitMap (only these may match)
-    rows(payload, type, question, row_count)       the matching rows, if it knows rows: `select_rows` uses them
+    rows(payload, type, query, row_count)          the matching rows, if it knows rows: `select_rows` uses them
     absent(payloads, type, leaf)                   the files in which = or IN finds no row, if many can be searched
                                                    as fast as one: `rule_out_files` calls it first
 

@@ -61,7 +61,7 @@ _NO_CHUNKS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT"})
 _MAX_PRECISION = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 
-def takes(t: DataType) -> bool:
+def supports_type(t: DataType) -> bool:
     """Return whether the index takes a type of `TYPES`.
 
     As in the reference, it takes no timestamps above 6 digits and no decimals above 18.
@@ -78,7 +78,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     Raises:
         Unsupported: the type is a timestamp above 6 digits or a decimal above 18, as in the reference.
     """
-    if not takes(t):
+    if not supports_type(t):
         msg = f"a range-bitmap index does not take {t}"
         raise Unsupported(msg, feature="file-index.range-bitmap")
     distinct = container.distinct_keys(column, t)
@@ -155,7 +155,7 @@ def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: i
 
     Raises `Corrupt`, `Unsupported`.
     """
-    if not takes(t):
+    if not supports_type(t):
         return None
     head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
@@ -227,14 +227,14 @@ def _check_version(cursor: Cursor) -> None:
 class _BitSlices:
     """The bit-sliced half of the index, read as far as a query needs it."""
 
-    def __init__(self, payload: Cursor, at: int, row_count: int) -> None:
-        cursor = payload.region(min(at, len(payload.data)))
+    def __init__(self, payload: Cursor, offset: int, row_count: int) -> None:
+        cursor = payload.region(min(offset, len(payload.data)))
         length = cursor.i32be("slices head length")
         _check_version(cursor)
         self.n = cursor.u8("slices")
         self.existence_length = cursor.i32be("existence length")
         if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
-            raise cursor.make_error(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
+            raise cursor.make_error(f"a head of {length} bytes for {self.n} slices", "slices", at=offset)
         self.slice_ranges = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
         self.cursor, self.payload, self.body, self.row_count = payload, payload.data, cursor.tell, row_count
         self.cached_slices: roaring.Slices | None = None
@@ -271,7 +271,8 @@ class _BitSlices:
             return False
         with suppress(Corrupt):
             return (
-                roaring.read_bitmap_ends(Cursor(self.payload, at=begin, end=ends[-1]), self.n, "slice")[0][1:] == ends
+                roaring.read_bitmap_ends(Cursor(self.payload, offset=begin, end=ends[-1]), self.n, "slice")[0][1:]
+                == ends
             )
         return False
 
@@ -305,31 +306,33 @@ class _SliceGroup:
 
 
 def _equal_rows(
-    payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, row_count: int
+    payload: bytes | memoryview, t: DataType, header: _RangeBitmapHeader, query: KeyQuery, row_count: int
 ) -> BitMap:
     """Return the rows with one of the keys; slices are read only if a key is in the dictionary."""
-    inside = (_find_key(payload, t, head, key, ranked=False) for key in query.keys if head.low <= key <= head.high)
+    inside = (
+        _find_key(payload, t, header, key, ranked=False) for key in query.keys if header.low <= key <= header.high
+    )
     codes = [code for code, is_present in inside if is_present]
     if not codes:
         return BitMap()
-    slices = _BitSlices(Cursor(payload), head.slices, row_count)
+    slices = _BitSlices(Cursor(payload), header.slices, row_count)
     existence = slices.rows_with_value()
     return BitMap.union(*(roaring.rows_equal(existence, slices.all_slices(), key_code) for key_code in codes))
 
 
 def _range_rows(
-    payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, slices: _BitSlices
+    payload: bytes | memoryview, t: DataType, header: _RangeBitmapHeader, query: KeyQuery, slices: _BitSlices
 ) -> BitMap:
     """Return the rows in a range; codes are ranks, so that a bound becomes the number of keys before it."""
-    low, high = 0, head.distinct - 1
-    if query.low is not None and not query.low < head.low:
-        code, is_present = _find_key(payload, t, head, query.low)
+    low, high = 0, header.distinct - 1
+    if query.low is not None and not query.low < header.low:
+        code, is_present = _find_key(payload, t, header, query.low)
         low = code + (is_present and query.is_low_open)
-    if query.high is not None and not query.high > head.high:
-        code, is_present = _find_key(payload, t, head, query.high)
+    if query.high is not None and not query.high > header.high:
+        code, is_present = _find_key(payload, t, header, query.high)
         high = code - (not is_present or query.is_high_open)
     existence = slices.rows_with_value()
-    if low == 0 and high == head.distinct - 1:
+    if low == 0 and high == header.distinct - 1:
         return existence
     return roaring.rows_between(existence, slices.all_slices(), low, high) if low <= high else BitMap()
 
@@ -343,22 +346,22 @@ class _DictionaryChunk(NamedTuple):
 
 
 def _find_key(
-    payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, key: Key, *, ranked: bool = True
+    payload: bytes | memoryview, t: DataType, header: _RangeBitmapHeader, key: Key, *, ranked: bool = True
 ) -> tuple[int, bool]:
     """Return how many keys are before `key`, and whether `key` is one of them.
 
     The chunks are searched, then one chunk. If not `ranked`, a text that is not in the bytes of its chunk has the
     number 0.
     """
-    cursor = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)))
-    chunks, heads, body = _read_dictionary(cursor, head)
+    cursor = Cursor(payload, offset=min(header.dictionary, len(payload)), end=min(header.slices, len(payload)))
+    chunks, heads, body = _read_dictionary(cursor, header)
     offsets = heads - 4 * chunks
     low, high = 0, chunks
     candidate: _DictionaryChunk | None = None
     while low < high:
         middle = (low + high) // 2
         at = int.from_bytes(payload[offsets + 4 * middle : offsets + 4 * middle + 4], "big")
-        chunk = _read_chunk(Cursor(payload, at=min(heads + at, len(payload))), t)
+        chunk = _read_chunk(Cursor(payload, offset=min(heads + at, len(payload))), t)
         if chunk.first_key <= key:
             low, candidate = middle + 1, chunk
         else:
@@ -398,10 +401,10 @@ def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: 
 def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
     width = STORED_WIDTHS.get(t.root)
     if width is not None:
-        return container.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
+        return container.read_key(Cursor(payload, offset=min(begin + width * number, len(payload))), t, "key")
     keys, end = _text_range(payload, chunk, begin)
-    offset = Cursor(payload, at=min(begin + 4 * number, keys), end=keys).i32be("key offset")
-    return container.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
+    offset = Cursor(payload, offset=min(begin + 4 * number, keys), end=keys).i32be("key offset")
+    return container.read_key(Cursor(payload, offset=min(keys + max(0, offset), end), end=end), t, "key")
 
 
 def _text_range(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
@@ -410,17 +413,17 @@ def _text_range(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int
     return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
 
 
-def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int, int]:
+def _read_dictionary(cursor: Cursor, header: _RangeBitmapHeader) -> tuple[int, int, int]:
     """Return how many chunks there are, where their heads begin, and where their keys begin."""
     if cursor.i32be("dictionary head length") != 13:
-        raise cursor.make_error("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
+        raise cursor.make_error("a head of 13 bytes wanted", "dictionary head length", at=header.dictionary)
     _check_version(cursor)
     chunks, offsets_length, heads_length = (
         cursor.i32be("chunks"),
         cursor.i32be("offsets length"),
         cursor.i32be("heads length"),
     )
-    if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
+    if offsets_length != 4 * chunks or chunks < (header.distinct > 0) or heads_length < 0:
         raise cursor.make_error(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
     offsets = cursor.tell
     if cursor.spans is not None:

@@ -174,22 +174,24 @@ def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str |
     return (col(field.name) if changed is None else changed).alias(field.name)
 
 
-def _check_column(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
+def _check_column(t: DataType, node: AvroNode, column_path: str, path: str) -> dict[DataType, bool]:
     """Check that a column's type fits (else `Corrupt`); return which timestamp types are microseconds."""
     node = node.non_null_type
     if node.kind not in _AVRO_TYPES_OF_ROOT[t.root]:
-        raise Corrupt(f"{path}: column {where} is {t}, the file holds Avro {node.kind}", path=path, field=where)
+        raise Corrupt(
+            f"{path}: column {column_path} is {t}, the file holds Avro {node.kind}", path=path, field=column_path
+        )
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return {t: node.logical_type.endswith("-micros") if node.logical_type else (t.precision or 0) > 3}
     micros: dict[DataType, bool] = {}
-    for inner_type, inner, name in _child_types(t, node, where, path):
+    for inner_type, inner, name in _child_types(t, node, column_path, path):
         micros |= _check_column(inner_type, inner, name, path)
     return micros
 
 
-def _child_types(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
+def _child_types(t: DataType, node: AvroNode, column_path: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
     if t.root == "ARRAY" and t.element is not None:
-        yield t.element, node.children[0], where + ".element"
+        yield t.element, node.children[0], column_path + ".element"
     elif t.root in ("MAP", "MULTISET"):
         key, value = (t.key, t.value) if t.root == "MAP" else (t.element, DataType(root="INT"))
         entry = node.children[0].non_null_type if node.kind == "array" else node
@@ -200,18 +202,22 @@ def _child_types(t: DataType, node: AvroNode, where: str, path: str) -> Iterator
         )
         if None in sides or key is None or value is None:
             raise Corrupt(
-                f"{path}: column {where} is {t}, the file's array has no key and value", path=path, field=where
+                f"{path}: column {column_path} is {t}, the file's array has no key and value",
+                path=path,
+                field=column_path,
             )
-        yield key, sides[0], where + ".key"  # type: ignore[misc]
-        yield value, sides[1], where + ".value"  # type: ignore[misc]
+        yield key, sides[0], column_path + ".key"  # type: ignore[misc]
+        yield value, sides[1], column_path + ".value"  # type: ignore[misc]
     elif t.root == "ROW":
         for f in t.fields:
             inner = node.find_field(f.name)
             if inner is None:
                 raise Corrupt(
-                    f"{path}: column {where} is {t}, the file's record has no {f.name}", path=path, field=where
+                    f"{path}: column {column_path} is {t}, the file's record has no {f.name}",
+                    path=path,
+                    field=column_path,
                 )
-            yield f.type, inner, f"{where}.{f.name}"
+            yield f.type, inner, f"{column_path}.{f.name}"
 
 
 _STRING_NODE = avro_schema.parse_schema(b'"string"')

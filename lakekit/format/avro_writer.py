@@ -334,13 +334,13 @@ class AvroEncoder:
                 out += piece
         self._put(bytes(out) + b"\0" + self._sync)
 
-    def _write_block(self, rows: int, body: bytes) -> None:
+    def _write_block(self, row_count: int, body: bytes) -> None:
         if self._sync is None:
             self._write_header(body)
         assert self._sync is not None
         packed = container.compress_block(body, self._codec, self._level)
         head = bytearray()
-        container.append_long(head, rows)
+        container.append_long(head, row_count)
         container.append_long(head, len(packed))
         self._put(bytes(head) + packed + self._sync)
 

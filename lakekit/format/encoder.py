@@ -135,9 +135,9 @@ def refuse_type(t: DataType, format_name: str) -> Unsupported:
     )
 
 
-def refuse_name(name: str, format_name: str, why: str) -> Unsupported:
+def refuse_name(name: str, format_name: str, problem: str) -> Unsupported:
     """Return the error for a name that a format lacks, or that the reference does not find in its files."""
-    msg = f"{format_name} files do not hold a column or field called {name!r}, {why}"
+    msg = f"{format_name} files do not hold a column or field called {name!r}, {problem}"
     return Unsupported(f"{msg}; rename it, or choose another file.format", feature=f"file-format.{format_name}.name")
 
 
@@ -191,38 +191,38 @@ class ArrowTarget:
     count_timestamps: bool = False
 
 
-def arrow_field(field: Field, form: ArrowTarget) -> pa.Field:
+def arrow_field(field: Field, arrow_target: ArrowTarget) -> pa.Field:
     """Return the Arrow field that a column is converted to."""
-    return pa.field(field.name, arrow_type(field.type, form), field.nullable)
+    return pa.field(field.name, arrow_type(field.type, arrow_target), field.nullable)
 
 
-def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
+def arrow_type(t: DataType, arrow_target: ArrowTarget) -> pa.DataType:
     """Return the Arrow type of a Paimon type, with the nullability and the file names of its parts."""
     match t.root:
         case "TIME":
-            return pa.int32() if form.count_times else pa.time32("ms")
-        case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) != "ns":
+            return pa.int32() if arrow_target.count_times else pa.time32("ms")
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" if arrow_target.count_timestamps and timestamp_unit(t.precision) != "ns":
             return pa.int64()
         case "ARRAY":
-            return pa.list_(pa.field("element", arrow_type(part(t.element), form), part(t.element).nullable))
+            return pa.list_(pa.field("element", arrow_type(part(t.element), arrow_target), part(t.element).nullable))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
-            if form.maps_as_lists:
+            if arrow_target.maps_as_lists:
                 entry = [
-                    pa.field("key", arrow_type(key, form)),
-                    pa.field("value", arrow_type(value, form), value.nullable),
+                    pa.field("key", arrow_type(key, arrow_target)),
+                    pa.field("value", arrow_type(value, arrow_target), value.nullable),
                 ]
                 return pa.list_(pa.field("entries", pa.struct(entry), nullable=False))
             return pa.map_(
-                pa.field("key", arrow_type(key, form), nullable=False),
-                pa.field("value", arrow_type(value, form), value.nullable),
+                pa.field("key", arrow_type(key, arrow_target), nullable=False),
+                pa.field("value", arrow_type(value, arrow_target), value.nullable),
             )
         case "ROW":
-            return pa.struct([arrow_field(field, form) for field in t.fields])
+            return pa.struct([arrow_field(field, arrow_target) for field in t.fields])
     return to_arrow(t)
 
 
-def series_to_arrow(column: pl.Series, field: Field, form: ArrowTarget) -> pa.Array:
+def series_to_arrow(column: pl.Series, field: Field, arrow_target: ArrowTarget) -> pa.Array:
     """Return a column's values as one Arrow array of `arrow_type`.
 
     Raises:
@@ -234,24 +234,24 @@ def series_to_arrow(column: pl.Series, field: Field, form: ArrowTarget) -> pa.Ar
         array = pa.concat_arrays(array.chunks) if array.num_chunks != 1 else array.chunk(0)
     if not field.nullable and array.null_count:
         raise refuse_null(field.name, field.type)
-    return _convert_array(array, field.type, field.name, form)
+    return _convert_array(array, field.type, field.name, arrow_target)
 
 
-def _convert_array(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+def _convert_array(array: pa.Array, t: DataType, name: str, arrow_target: ArrowTarget) -> pa.Array:
     match t.root:
         case "ARRAY":
-            return _convert_list(array, t, name, form)
+            return _convert_list(array, t, name, arrow_target)
         case "MAP" | "MULTISET":
-            return _convert_map(array, t, name, form)
+            return _convert_map(array, t, name, arrow_target)
         case "ROW":
-            return _convert_struct(array, t, name, form)
+            return _convert_struct(array, t, name, arrow_target)
         case "VARIANT":
-            return _convert_struct(array, _VARIANT_TYPE, name, form)
+            return _convert_struct(array, _VARIANT_TYPE, name, arrow_target)
         case "TIME":
-            return pc.divide(array.cast(_INT64), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
-        case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) == "ns":
+            return pc.divide(array.cast(_INT64), 1_000_000).cast(pa.int32()).cast(arrow_type(t, arrow_target))
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" if arrow_target.count_timestamps and timestamp_unit(t.precision) == "ns":
             _refuse_first_day(array, t, name)
-    target = arrow_type(t, form)
+    target = arrow_type(t, arrow_target)
     return array if array.type.equals(target) else array.cast(target)
 
 
@@ -301,29 +301,31 @@ def _list_offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     return offsets.cast(pa.int32()), values
 
 
-def _convert_list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+def _convert_list(array: pa.Array, t: DataType, name: str, arrow_target: ArrowTarget) -> pa.Array:
     offsets, values = _list_offsets(array)
     element = part(t.element)
     if not element.nullable and values.null_count:
         raise refuse_null(name, t)
-    inner = _convert_array(values, element, name, form)
+    inner = _convert_array(values, element, name, arrow_target)
     return pa.Array.from_buffers(
-        arrow_type(t, form), len(array), [validity_bits(array), offsets.buffers()[1]], children=[inner]
+        arrow_type(t, arrow_target), len(array), [validity_bits(array), offsets.buffers()[1]], children=[inner]
     )
 
 
-def _convert_map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+def _convert_map(array: pa.Array, t: DataType, name: str, arrow_target: ArrowTarget) -> pa.Array:
     offsets, entries = _list_offsets(array)
     key, value = map_types(t)
     keys, values = entries.field(0), entries.field(1)
     # texts are keys of an Avro map, without null
-    if keys.null_count and not (form.maps_as_lists and key.nullable and (form.null_texts or key.root not in STRINGS)):
-        raise refuse_null_key(name, form.format_name)
+    if keys.null_count and not (
+        arrow_target.maps_as_lists and key.nullable and (arrow_target.null_texts or key.root not in STRINGS)
+    ):
+        raise refuse_null_key(name, arrow_target.format_name)
     if entries.null_count or (not value.nullable and values.null_count):
         raise refuse_null(name, t)
-    target = arrow_type(t, form)
-    inner = [_convert_array(keys, key, name, form), _convert_array(values, value, name, form)]
-    entry_fields = list(target.value_type) if form.maps_as_lists else [target.key_field, target.item_field]
+    target = arrow_type(t, arrow_target)
+    inner = [_convert_array(keys, key, name, arrow_target), _convert_array(values, value, name, arrow_target)]
+    entry_fields = list(target.value_type) if arrow_target.maps_as_lists else [target.key_field, target.item_field]
     pairs = pa.StructArray.from_arrays(inner, fields=entry_fields)
     return pa.Array.from_buffers(target, len(array), [validity_bits(array), offsets.buffers()[1]], children=[pairs])
 
@@ -351,7 +353,7 @@ def _drop_validity(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)
 
 
-def _convert_struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+def _convert_struct(array: pa.Array, t: DataType, name: str, arrow_target: ArrowTarget) -> pa.Array:
     parts, is_present = [], array.is_valid() if array.null_count else None
     for i, field in enumerate(t.fields):
         inner = array.field(i)
@@ -361,9 +363,9 @@ def _convert_struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) 
             and (is_present is None or pc.any(pc.and_(is_present, inner.is_null())).as_py())
         ):  # scalar: one answer
             raise refuse_null(f"{name}.{field.name}", field.type)
-        child = _convert_array(inner, field.type, f"{name}.{field.name}", form)
+        child = _convert_array(inner, field.type, f"{name}.{field.name}", arrow_target)
         parts.append(child if field.nullable else _drop_validity(child))
-    target = arrow_type(t, form)
+    target = arrow_type(t, arrow_target)
     return (
         pa.Array.from_buffers(target, len(array), [validity_bits(array)], children=parts)
         if parts

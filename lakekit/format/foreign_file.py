@@ -1,6 +1,6 @@
 """The schema of another writer's data file in Paimon's types: columns, row count, footer statistics.
 
-    format_of(b"PAR1…")                                "parquet"     by the first bytes: Hive's files have no extension
+    detect_format(b"PAR1…")                            "parquet"     by the first bytes: Hive's files have no extension
     read_foreign_schema("parquet", path, read, size)   ForeignFileSchema(fields=(k BIGINT, …), row_count=3, …)
 
     Avro       {"type": "long", "logicalType": "timestamp-micros"}         TIMESTAMP(6) WITH LOCAL TIME ZONE, an instant
@@ -107,20 +107,22 @@ def read_avro_schema(path: str, read: Callable[[int, int | None], bytes], size_b
     return ForeignFileSchema(fields=_avro_fields(record, "", path), row_count=container_file.count)
 
 
-def _avro_fields(record: AvroNode, where: str, path: str) -> tuple[Field, ...]:
+def _avro_fields(record: AvroNode, column_path: str, path: str) -> tuple[Field, ...]:
     return tuple(
-        Field(name, _avro_type(node, f"{where}{name}", path))
+        Field(name, _avro_type(node, f"{column_path}{name}", path))
         for name, node in zip(record.names, record.children, strict=True)
     )
 
 
-def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
+def _avro_type(node: AvroNode, column_path: str, path: str) -> DataType:
     if node.kind == "union":
         if len(node.children) != 2 or node.children[0].kind != "null" or node.children[1].kind in ("null", "union"):
             raise make_refusal(
-                path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read"
+                path,
+                column_path,
+                "is a union other than of null, first, and one type, which engine 1.4.2 does not read",
             )
-        return _avro_type(node.children[1], where, path)
+        return _avro_type(node.children[1], column_path, path)
     if node.kind in _AVRO_TYPES:
         return _AVRO_TYPES[node.kind]
     match node.kind:
@@ -129,7 +131,7 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
         case "long" if (
             node.logical_type.rpartition("-")[0] in _TIME_LOGICAL_TYPES and node.logical_type not in _TYPE_OF_AVRO_LONG
         ):
-            raise make_refusal(path, where, f"holds {node.logical_type}, which would have to be written anew")
+            raise make_refusal(path, column_path, f"holds {node.logical_type}, which would have to be written anew")
         case "long":
             return _TYPE_OF_AVRO_LONG.get(node.logical_type, DataType(root="BIGINT"))
         case "bytes" if node.logical_type == "decimal":
@@ -137,12 +139,14 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
         case "bytes":
             return BYTES_TYPE
         case "array":
-            return DataType(root="ARRAY", element=_avro_type(node.children[0], f"{where}.element", path))
+            return DataType(root="ARRAY", element=_avro_type(node.children[0], f"{column_path}.element", path))
         case "map":
-            return DataType(root="MAP", key=STRING_TYPE, value=_avro_type(node.children[0], f"{where}.value", path))
+            return DataType(
+                root="MAP", key=STRING_TYPE, value=_avro_type(node.children[0], f"{column_path}.value", path)
+            )
         case "record":
-            return DataType(root="ROW", fields=_avro_fields(node, f"{where}.", path))
-    raise make_refusal(path, where, f"is Avro's {node.kind}, which would have to be written anew")
+            return DataType(root="ROW", fields=_avro_fields(node, f"{column_path}.", path))
+    raise make_refusal(path, column_path, f"is Avro's {node.kind}, which would have to be written anew")
 
 
 # ---- ORC -----------------------------------------------------------------
@@ -170,16 +174,16 @@ def read_orc_schema(path: str, read: Callable[[int, int | None], bytes], size_by
     )
 
 
-def _orc_fields(column: OrcColumn, where: str, path: str) -> tuple[Field, ...]:
+def _orc_fields(column: OrcColumn, column_path: str, path: str) -> tuple[Field, ...]:
     names = [name.decode() for name in column.names]
     return tuple(
-        Field(name, _orc_type(child, f"{where}{name}", path))
+        Field(name, _orc_type(child, f"{column_path}{name}", path))
         for name, child in zip(names, column.children, strict=True)
     )
 
 
-def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
-    numbers = {part.number: part.value for part in column.members if isinstance(part.value, int)}
+def _orc_type(column: OrcColumn, column_path: str, path: str) -> DataType:
+    numbers = {part.field_number: part.value for part in column.members if isinstance(part.value, int)}
     if column.kind in _ORC_TYPES:
         return _ORC_TYPES[column.kind]
     match column.kind:
@@ -193,18 +197,18 @@ def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
         case 14 if numbers.get(5):
             return DataType(root="DECIMAL", precision=numbers[5], scale=numbers.get(6, 0))
         case 10:
-            return DataType(root="ARRAY", element=_orc_type(column.children[0], f"{where}.element", path))
+            return DataType(root="ARRAY", element=_orc_type(column.children[0], f"{column_path}.element", path))
         case 11:
             key, value = (
-                _orc_type(child, f"{where}.{name}", path)
+                _orc_type(child, f"{column_path}.{name}", path)
                 for name, child in zip(("key", "value"), column.children, strict=True)
             )
             return DataType(root="MAP", key=key, value=value)
         case 12:
-            return DataType(root="ROW", fields=_orc_fields(column, f"{where}.", path))
+            return DataType(root="ROW", fields=_orc_fields(column, f"{column_path}.", path))
     raise make_refusal(
         path,
-        where,
+        column_path,
         "is a union, which Paimon has not"
         if column.kind != _ORC_DECIMAL
         else "is a decimal that does not say its digits",
@@ -395,11 +399,11 @@ def _arrow_micros_columns(arrow: bytes, names: frozenset[str]) -> dict[str, Data
     }
 
 
-def _parquet_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _parquet_type(element: _SchemaElement, column_path: str, file_types: _FileTypes) -> DataType:
     if element.is_repeated:
-        raise make_refusal(file_types.path, where, "is repeated without being a list")
+        raise make_refusal(file_types.path, column_path, "is repeated without being a list")
     if not element.children:
-        return _leaf_type(element, where, file_types)
+        return _leaf_type(element, column_path, file_types)
     match element.kind:
         case _LogicalType.LIST:
             inner = element.children[0]
@@ -410,42 +414,46 @@ def _parquet_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
                 and not inner.name.endswith(_ELEMENT_NAMES)
             )
             if not plain:
-                raise make_refusal(file_types.path, where, "is a list in the form of old writers, of two levels")
-            return DataType(root="ARRAY", element=_parquet_type(inner.children[0], f"{where}.element", file_types))
+                raise make_refusal(file_types.path, column_path, "is a list in the form of old writers, of two levels")
+            return DataType(
+                root="ARRAY", element=_parquet_type(inner.children[0], f"{column_path}.element", file_types)
+            )
         case _LogicalType.MAP:
             pair = element.children[0]
             if len(element.children) != 1 or [part.name for part in pair.children] != ["key", "value"]:
-                raise make_refusal(file_types.path, where, "is a map without key and value")
-            key, value = (_parquet_type(part, f"{where}.{part.name}", file_types) for part in pair.children)
+                raise make_refusal(file_types.path, column_path, "is a map without key and value")
+            key, value = (_parquet_type(part, f"{column_path}.{part.name}", file_types) for part in pair.children)
             return DataType(root="MAP", key=key, value=value)
         case _LogicalType.NOTHING:
             return DataType(
                 root="ROW",
                 fields=tuple(
-                    Field(part.name, _parquet_type(part, f"{where}.{part.name}", file_types))
+                    Field(part.name, _parquet_type(part, f"{column_path}.{part.name}", file_types))
                     for part in element.children
                 ),
             )
         case _LogicalType.VARIANT:
-            raise make_refusal(file_types.path, where, "is a VARIANT, which is taken over from tables of Paimon only")
-    raise make_refusal(file_types.path, where, f"is a group of kind {element.kind}, which Paimon has not")
+            raise make_refusal(
+                file_types.path, column_path, "is a VARIANT, which is taken over from tables of Paimon only"
+            )
+    raise make_refusal(file_types.path, column_path, f"is a group of kind {element.kind}, which Paimon has not")
 
 
-def _leaf_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _leaf_type(element: _SchemaElement, column_path: str, file_types: _FileTypes) -> DataType:
     physical, kind = element.struct[1][1], element.kind
     if kind == _LogicalType.DECIMAL:
-        return _decimal_type(element, where, file_types)
+        return _decimal_type(element, column_path, file_types)
     match physical, kind:
         case _PhysicalType.BOOLEAN, _:
             return DataType(root="BOOLEAN")
         case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.NOTHING | _LogicalType.INTEGER)):
-            return _integer_type(element, where, file_types)
+            return _integer_type(element, column_path, file_types)
         case _PhysicalType.INT32, _LogicalType.DATE:
             return DataType(root="DATE")
         case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.TIME | _LogicalType.TIMESTAMP)):
-            return _time_type(element, where, file_types)
+            return _time_type(element, column_path, file_types)
         case _PhysicalType.INT96, _:
-            return file_types.microsecond_columns.get(where.partition(".")[0], file_types.int96_type)
+            return file_types.microsecond_columns.get(column_path.partition(".")[0], file_types.int96_type)
         case ((_PhysicalType.FLOAT | _PhysicalType.DOUBLE), _):
             return DataType(root="FLOAT" if physical == _PhysicalType.FLOAT else "DOUBLE")
         case _PhysicalType.BYTES, (_LogicalType.STRING | _LogicalType.ENUM | _LogicalType.JSON):
@@ -455,18 +463,20 @@ def _leaf_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> D
         case _, _LogicalType.NULL:
             raise make_refusal(
                 file_types.path,
-                where,
+                column_path,
                 "holds nothing but nulls and has no type",
                 remedy="write it with a type, or leave it out",
             )
         case _PhysicalType.FIXED, _LogicalType.FLOAT16:
-            raise make_refusal(file_types.path, where, "holds floats of 16 bits, which Paimon has not")
+            raise make_refusal(file_types.path, column_path, "holds floats of 16 bits, which Paimon has not")
     raise make_refusal(
-        file_types.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not"
+        file_types.path,
+        column_path,
+        f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not",
     )
 
 
-def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _integer_type(element: _SchemaElement, column_path: str, file_types: _FileTypes) -> DataType:
     bits, signed = 32 if element.struct[1][1] == _PhysicalType.INT32 else 64, True
     if 1 in element.annotation_members:
         bits, signed = element.annotation_members[1][1], element.annotation_members[2][1]
@@ -474,12 +484,12 @@ def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
         bits, signed = 8 << (element.struct[6][1] - 11) % 4, element.struct[6][1] >= 15
     if not signed and bits > 16:
         raise make_refusal(
-            file_types.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew"
+            file_types.path, column_path, f"holds unsigned numbers of {bits} bits, which would have to be written anew"
         )
     return DataType(root=_SIGNED_TYPES[bits if signed else bits * 2])
 
 
-def _time_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _time_type(element: _SchemaElement, column_path: str, file_types: _FileTypes) -> DataType:
     """Return the type of a time of day or a timestamp."""
     adjusted, unit = True, 1 if element.struct.get(6, (0, 0))[1] in (7, 9) else 2
     if element.annotation_members:
@@ -489,12 +499,14 @@ def _time_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> D
     if element.kind == _LogicalType.TIME or unit == 3:
         subject = "times of day" if element.kind == _LogicalType.TIME else "timestamps"
         raise make_refusal(
-            file_types.path, where, f"holds {subject} in {_TIME_UNIT_NAMES[unit]}, which would have to be written anew"
+            file_types.path,
+            column_path,
+            f"holds {subject} in {_TIME_UNIT_NAMES[unit]}, which would have to be written anew",
         )
     return DataType(root="TIMESTAMP_LTZ" if adjusted else "TIMESTAMP", precision=unit * 3)
 
 
-def _decimal_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _decimal_type(element: _SchemaElement, column_path: str, file_types: _FileTypes) -> DataType:
     scale = (
         element.annotation_members[1][1]
         if 1 in element.annotation_members
@@ -506,7 +518,7 @@ def _decimal_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
     if not 0 < precision <= _MAX_DIGITS or not 0 <= scale <= precision:
         raise make_refusal(
             file_types.path,
-            where,
+            column_path,
             f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MAX_DIGITS}",
         )
     return DataType(root="DECIMAL", precision=precision, scale=scale)

@@ -87,7 +87,9 @@ class RewrittenStripe(NamedTuple):
 def file_statistics(tail: OrcTail) -> list[bytes]:
     """Return the statistics of the whole file, a message for each column."""
     return [
-        bytes(part.value) for part in tail.footer if part.number == _STATISTICS_FIELD and isinstance(part.value, bytes)
+        bytes(part.value)
+        for part in tail.footer
+        if part.field_number == _STATISTICS_FIELD and isinstance(part.value, bytes)
     ]
 
 
@@ -130,12 +132,12 @@ def build_file(
         *(ProtobufField(_TYPES_FIELD, message) for message in orc_tail.type_messages(root)),
         *(ProtobufField(_STATISTICS_FIELD, message) for message in statistics),
         *([] if has_index else [ProtobufField(_ROW_INDEX_STRIDE_FIELD, 0)]),
-        *(part for part in tail.footer if part.number not in replaced),
+        *(part for part in tail.footer if part.field_number not in replaced),
     ]
     footer = orc_tail.store_chunks(orc_tail.build_message(members), tail)
     sizes_of = {1: len(footer), 5: len(metadata)}
     postscript = orc_tail.build_message(
-        [ProtobufField(part.number, sizes_of.get(part.number, part.value)) for part in tail.postscript]
+        [ProtobufField(part.field_number, sizes_of.get(part.field_number, part.value)) for part in tail.postscript]
     )
     return bytes(out) + metadata + footer + postscript + bytes([len(postscript)])
 
@@ -154,7 +156,7 @@ def restore_maps(data: bytes | bytearray) -> bytes:
     """Return the file with its marked lists as maps. Raises what `orc_tail.parse` raises."""
     tail = orc_tail.parse_tail(bytes(data))
     columns = list(_with_maps(tail.root).preorder())
-    numbers = {column.number: number for number, column in enumerate(columns)}
+    numbers = {column.column_id: number for number, column in enumerate(columns)}
     stripes = (_restore_stripe_maps(tail, stripe, columns, numbers) for stripe in tail.stripes)
     by_stripe = [_reorder_columns(messages, columns) for messages in stripe_statistics(tail)]
     statistics = _reorder_columns(file_statistics(tail), columns)
@@ -165,14 +167,14 @@ def _with_maps(column: OrcColumn) -> OrcColumn:
     """Return the type tree with maps in place of marked lists."""
     children = column.children
     if column.kind == LIST and children and _is_marked(children[0]):
-        return OrcColumn(MAP, column.number, column.members, [_with_maps(child) for child in children[0].children])
+        return OrcColumn(MAP, column.column_id, column.members, [_with_maps(child) for child in children[0].children])
     return OrcColumn(
-        column.kind, column.number, column.members, [_with_maps(child) for child in children], column.names
+        column.kind, column.column_id, column.members, [_with_maps(child) for child in children], column.names
     )
 
 
 def _is_marked(column: OrcColumn) -> bool:
-    texts = [part.value for part in column.members if part.number == _TYPE_ATTRIBUTES_FIELD]
+    texts = [part.value for part in column.members if part.field_number == _TYPE_ATTRIBUTES_FIELD]
     return column.kind == STRUCT and any(isinstance(text, bytes) and MAP_ATTRIBUTE.encode() in text for text in texts)
 
 
@@ -202,14 +204,14 @@ def _restore_stripe_maps(
     encodings = [
         ProtobufField(2, encoding) for encoding in _reorder_columns(orc_tail.bytes_members(footer, 2), columns)
     ]
-    other_members = [part for part in footer if part.number not in (1, 2)]
+    other_members = [part for part in footer if part.field_number not in (1, 2)]
     message = orc_tail.build_message([*streams, *encodings, *other_members])
     return RewrittenStripe(bytes(index), bytes(body), message, stripe.row_count)
 
 
 def _reorder_columns(messages: Sequence[bytes], columns: Sequence[OrcColumn]) -> list[bytes]:
     """Return the texts of the columns that are left, in their order; `messages` has one for each old column."""
-    return [messages[column.number] for column in columns if column.number < len(messages)]
+    return [messages[column.column_id] for column in columns if column.column_id < len(messages)]
 
 
 # ---- times before 1970 ------------------------------------------------------------
@@ -243,7 +245,7 @@ def rewrite_timestamps(data: bytes | bytearray, columns: Sequence[TimestampColum
         columns: the values of each timestamp column in the order of the columns; None: it stays as it is.
     """
     tail = orc_tail.parse_tail(bytes(data))
-    numbers = [column.number for column in tail.root.preorder() if column.kind in _TIMESTAMP_KINDS]
+    numbers = [column.column_id for column in tail.root.preorder() if column.kind in _TIMESTAMP_KINDS]
     changed = {number: one for number, one in zip(numbers, columns, strict=True) if one is not None}
     by_stripe = stripe_statistics(tail)
     stripes = []
@@ -270,7 +272,7 @@ def rewrite_timestamps(data: bytes | bytearray, columns: Sequence[TimestampColum
 def _without_bounds(statistics: Sequence[bytes], changed: Container[int]) -> list[bytes]:
     return [
         orc_tail.build_message(
-            [part for part in orc_tail.parse_members(message) if part.number != _TIMESTAMP_STATISTICS_FIELD]
+            [part for part in orc_tail.parse_members(message) if part.field_number != _TIMESTAMP_STATISTICS_FIELD]
         )
         if number in changed
         else message
@@ -304,7 +306,7 @@ def _rewrite_timestamp_stripe(
                 ),
             )
         )
-    message = orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)])
+    message = orc_tail.build_message([*streams, *(part for part in footer if part.field_number != 1)])
     return RewrittenStripe(b"", bytes(body), message, stripe.row_count)
 
 

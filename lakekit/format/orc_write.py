@@ -162,14 +162,14 @@ class OrcEncoder:
         self._begin_file(_ARROW_TARGET)
         self._raw_bytes = self._told_bytes = self._told_size = 0
 
-    def _begin_file(self, form: ArrowTarget, *, fractions: bool = False) -> None:
+    def _begin_file(self, arrow_target: ArrowTarget, *, fractions: bool = False) -> None:
         """Begin the file; in memory where its maps are written as lists of entries, or times before 1970 change."""
-        self._arrow_target = form
+        self._arrow_target = arrow_target
         if fractions:
             self._times = [[] if per > 1 else None for field in self._timed for per in _ticks_per_milli(field.type)]
-        self._schema = pa.schema([_field_with_id(field, form) for field in self._fields])
+        self._schema = pa.schema([_field_with_id(field, arrow_target) for field in self._fields])
         self._buffer = BytesIO()
-        self._memory = _CountingSink(self._buffer) if form.maps_as_lists or fractions else None
+        self._memory = _CountingSink(self._buffer) if arrow_target.maps_as_lists or fractions else None
         self._writer = orc.ORCWriter(self._memory or self._sink, **self._writer_options)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
@@ -338,11 +338,11 @@ def _has_null_keys(array: pa.Array, t: DataType) -> bool:
 # ---- ids -------------------------------------------------------------------------------------------------------------
 
 
-def _field_with_id(field: Field, form: ArrowTarget) -> pa.Field:
-    return _with_id(field.name, field.type, field.id, (field.id, 1), form)
+def _field_with_id(field: Field, arrow_target: ArrowTarget) -> pa.Field:
+    return _with_id(field.name, field.type, field.id, (field.id, 1), arrow_target)
 
 
-def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], form: ArrowTarget) -> pa.Field:
+def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], arrow_target: ArrowTarget) -> pa.Field:
     """Return the Arrow field of a type whose parts all carry their ids.
 
     `parent` is the id of the field that contains it, and its depth below that.
@@ -351,25 +351,25 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
     below = (owner, depth + 1)
     match t.root:
         case "ARRAY":
-            arrow = pa.list_(_with_id("element", part(t.element), nested_id(owner, depth), below, form))
+            arrow = pa.list_(_with_id("element", part(t.element), nested_id(owner, depth), below, arrow_target))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
             ids = nested_id(owner, depth, key=True), nested_id(owner, depth)
             fields = (
-                _with_id("key", key if form.maps_as_lists else key.not_null(), ids[0], below, form),
-                _with_id("value", value, ids[1], below, form),
+                _with_id("key", key if arrow_target.maps_as_lists else key.not_null(), ids[0], below, arrow_target),
+                _with_id("value", value, ids[1], below, arrow_target),
             )
             arrow = (
                 pa.list_(
                     pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MAP_ATTRIBUTE: "1"})
                 )
-                if form.maps_as_lists
+                if arrow_target.maps_as_lists
                 else pa.map_(*fields)
             )
         case "ROW":
-            arrow = pa.struct([_field_with_id(field, form) for field in t.fields])
+            arrow = pa.struct([_field_with_id(field, arrow_target) for field in t.fields])
         case _:
-            arrow = arrow_type(t, form)
+            arrow = arrow_type(t, arrow_target)
     return pa.field(name, arrow, t.nullable, {"paimon.id": str(field_id)})
 
 

@@ -65,8 +65,8 @@ def scan(
 
     `sources` are paths that Polars opens, or the bytes of files; `paths` are their names for errors. `row_index` adds a
     first column that counts rows over all files from a start. `file_column` adds the source's path, last. `opening` are
-    the options with which Polars opens them (`Storage.polars_options`). Running the frame raises `ValueOutOfRange` for
-    a timestamp that its unit cannot hold.
+    the options with which Polars opens them (`Storage.polars_scan_options`). Running the frame raises `ValueOutOfRange`
+    for a timestamp that its unit cannot hold.
     """
     name, start = row_index if row_index is not None else (None, 0)
     frame = pl.scan_parquet(

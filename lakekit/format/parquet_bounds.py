@@ -312,13 +312,15 @@ def _check_physical_type(physical: int, column: str, t: DataType, *, is_nested: 
         raise Corrupt(f"column {column} is {t}, the file holds {stored}", field=column)
 
 
-def _check_column_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_offset: int, *, is_nested: bool) -> None:
+def _check_column_chunk(
+    chunk: ColumnChunkMeta, row_count: int, read: Read, footer_offset: int, *, is_nested: bool
+) -> None:
     """Check a column of a row group and the headers of its pages."""
     values, stored_bytes, data_at = chunk.read_i64(5), chunk.read_i64(7), chunk.read_i64(9)
     begin = min(filter(None, (data_at, chunk.read_i64(11) if 11 in chunk.metadata else 0)), default=0)
     end = begin + stored_bytes
-    if values < 0 or (values != rows and not is_nested):
-        raise _corrupt_column(chunk, f"{values} values of {rows} rows", begin, "num_values")
+    if values < 0 or (values != row_count and not is_nested):
+        raise _corrupt_column(chunk, f"{values} values of {row_count} rows", begin, "num_values")
     if not values and not stored_bytes:
         return
     if not _FIRST_BYTE <= begin <= end <= footer_offset:

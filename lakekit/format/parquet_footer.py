@@ -69,17 +69,17 @@ def read_row_count_and_end(footer: bytes) -> tuple[int, int]:
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
 
 
-def list_head_end(footer: bytes, at: int) -> int:
-    """Return the offset behind the head at `at` of a list that is the next member.
+def list_head_end(footer: bytes, offset: int) -> int:
+    """Return the offset behind the head at `offset` of a list that is the next member.
 
     Raises `Corrupt`, `IndexError`.
     """
-    if footer[at] != 0x19:
-        raise Corrupt(f"no list at byte {at} of the Parquet footer", field="footer")
-    return at + 1
+    if footer[offset] != 0x19:
+        raise Corrupt(f"no list at byte {offset} of the Parquet footer", field="footer")
+    return offset + 1
 
 
-def skip_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
+def skip_value(data: bytes | memoryview, offset: int, kind: int, depth: int) -> int:
     """Return the offset after a value, of a struct from its first member on.
 
     An offset beyond the end is found out by the next read. Raises `Corrupt`, `IndexError`.
@@ -87,29 +87,29 @@ def skip_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
     if depth > MAX_DEPTH:
         raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
     if kind in _VARINT_KINDS:
-        return read_varint(data, at)[1]
+        return read_varint(data, offset)[1]
     if kind == 8:
-        length, at = read_varint(data, at)
-        return at + length
+        length, offset = read_varint(data, offset)
+        return offset + length
     if kind == 12:
         while True:
-            head = data[at]
-            at += 1
+            head = data[offset]
+            offset += 1
             if head == 0:
-                return at
+                return offset
             if head >> 4 == 0:
-                _, at = read_varint(data, at)
-            if head & 15 in _VARINT_KINDS and data[at] < 0x80:
-                at += 1
+                _, offset = read_varint(data, offset)
+            if head & 15 in _VARINT_KINDS and data[offset] < 0x80:
+                offset += 1
             else:
-                at = skip_value(data, at, head & 15, depth + 1)
+                offset = skip_value(data, offset, head & 15, depth + 1)
     if kind in _LIST_KINDS:
-        element, count, at = read_list_head(data, at)
+        element, count, offset = read_list_head(data, offset)
         for _ in range(count):
-            at = at + 1 if element in (1, 2) else skip_value(data, at, element, depth + 1)
-        return at
+            offset = offset + 1 if element in (1, 2) else skip_value(data, offset, element, depth + 1)
+        return offset
     if kind in (1, 2, 3, 7):
-        return at + {3: 1, 7: 8}.get(kind, 0)
+        return offset + {3: 1, 7: 8}.get(kind, 0)
     raise Corrupt(f"a value of unknown kind {kind} in the Parquet footer", field="footer")
 
 

@@ -469,8 +469,8 @@ def _walk_chunk(file: Cursor, column: dict[str, Any]) -> None:
             file.region(_clamp_offset(at, data)).skip(_integer_member(facts, "bloom_filter_length"), "bloom_filter")
 
 
-def _clamp_offset(at: int, data: bytes | memoryview) -> int:
-    return min(max(at, 0), len(data))
+def _clamp_offset(offset: int, data: bytes | memoryview) -> int:
+    return min(max(offset, 0), len(data))
 
 
 # ---- Thrift's compact protocol ---------------------------------------------------------------------------------------

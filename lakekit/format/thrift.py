@@ -23,7 +23,7 @@ _VARINT_KINDS = frozenset({I16, I32, I64})
 _SINGLE_BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
-def decode_struct(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
+def decode_struct(data: bytes | memoryview, offset: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
     """Return the struct at an offset, or its members behind number `last`, and the offset after it.
 
     Raises `Corrupt`.
@@ -34,75 +34,75 @@ def decode_struct(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last
     number = last
     try:
         while True:
-            head = data[at]
-            at += 1
+            head = data[offset]
+            offset += 1
             if head == 0:
-                return members, at
+                return members, offset
             if head > 15:
                 number += head >> 4
             else:
-                number, at = read_zigzag(data, at)
+                number, offset = read_zigzag(data, offset)
             kind = head & 15
             if kind in _VARINT_KINDS:  # most members are numbers: no call for those of a byte
-                raw = data[at]
+                raw = data[offset]
                 if raw < 0x80:
-                    at += 1
+                    offset += 1
                 else:
-                    raw, at = read_varint(data, at)
+                    raw, offset = read_varint(data, offset)
                 members[number] = (kind, (raw >> 1) ^ -(raw & 1))
             elif kind == STRUCT:
-                value, at = decode_struct(data, at, depth + 1)
+                value, offset = decode_struct(data, offset, depth + 1)
                 members[number] = (kind, value)
             elif kind in (1, 2):
                 members[number] = (BOOL, kind == 1)
             else:
-                value, at = _decode_value(data, at, kind, depth)
+                value, offset = _decode_value(data, offset, kind, depth)
                 members[number] = (kind, value)
     except IndexError:
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
 
 
-def read_list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
+def read_list_head(data: bytes | memoryview, offset: int) -> tuple[int, int, int]:
     """Return the kind of a list's elements, their count, and the offset of the first.
 
     Raises `Corrupt`, and `IndexError` where the data ends.
     """
-    head = data[at]
-    at += 1
+    head = data[offset]
+    offset += 1
     count = head >> 4
     if count == 15:
-        count, at = read_varint(data, at)
+        count, offset = read_varint(data, offset)
     if count > len(data):
         raise Corrupt(f"a list of {count} elements in {len(data)} bytes of Thrift", field="footer")
-    return head & 15, count, at
+    return head & 15, count, offset
 
 
-def _decode_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _decode_value(data: bytes | memoryview, offset: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _VARINT_KINDS:
-        return read_zigzag(data, at)
+        return read_zigzag(data, offset)
     if kind == BINARY:
-        length, at = read_varint(data, at)
-        return data[at : at + length], at + length
+        length, offset = read_varint(data, offset)
+        return data[offset : offset + length], offset + length
     if kind == STRUCT:
-        return decode_struct(data, at, depth + 1)
+        return decode_struct(data, offset, depth + 1)
     if kind == LIST:
-        inner, count, at = read_list_head(data, at)
+        inner, count, offset = read_list_head(data, offset)
         items: list[Any] = []
         for _ in range(count):
-            if inner in _VARINT_KINDS and data[at] < 0x80:
-                items.append((data[at] >> 1) ^ -(data[at] & 1))
-                at += 1
+            if inner in _VARINT_KINDS and data[offset] < 0x80:
+                items.append((data[offset] >> 1) ^ -(data[offset] & 1))
+                offset += 1
             elif inner in (1, 2):
-                items.append(data[at] == 1)
-                at += 1
+                items.append(data[offset] == 1)
+                offset += 1
             else:
-                item, at = _decode_value(data, at, inner, depth + 1)
+                item, offset = _decode_value(data, offset, inner, depth + 1)
                 items.append(item)
-        return (inner, items), at
+        return (inner, items), offset
     if kind == BYTE:
-        return data[at], at + 1
+        return data[offset], offset + 1
     if kind == DOUBLE:
-        return data[at : at + 8], at + 8
+        return data[offset : offset + 8], offset + 8
     raise Corrupt(f"a Thrift value of unknown kind {kind}", field="footer")
 
 

@@ -50,7 +50,7 @@ class ForeignFile:
     path: str
     size_bytes: int
     format_name: str
-    texts: tuple[str, ...] = ()
+    partition_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,9 @@ def list_source(storage: Storage, root: str) -> ForeignSource:
     keys, texts = _parse_partitions(root, files)
     heads = parallel_map(lambda entry: storage.read(entry.path, 0, _HEAD_BYTES), files, waiting=storage.is_remote)
     row_files = [
-        ForeignFile(path=entry.path, size_bytes=entry.size_bytes, format_name=_detect_format(entry, head), texts=own)
+        ForeignFile(
+            path=entry.path, size_bytes=entry.size_bytes, format_name=_detect_format(entry, head), partition_texts=own
+        )
         for entry, head, own in zip(files, heads, texts, strict=True)
     ]
     return ForeignSource(
@@ -118,9 +120,9 @@ def _is_hidden(name: str) -> bool:
     return is_hidden(name) and not (name.startswith("_") and "=" in name)
 
 
-def _walk_files(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[str]) -> Iterator[Stat]:
+def _walk_files(storage: Storage, folder: str, entries: Sequence[Stat], folders: list[str]) -> Iterator[Stat]:
     """Yield the files below a folder, hidden ones too; its folders are added to `folders`, deepest first."""
-    for entry in inside:
+    for entry in entries:
         if not entry.is_dir:
             yield entry
         elif _HIVE_TRANSACTION_FOLDER.fullmatch(entry.name):
@@ -134,8 +136,8 @@ def _walk_files(storage: Storage, folder: str, inside: Sequence[Stat], folders: 
     folders.append(folder)
 
 
-def _refuse_tables(storage: Storage, root: str, inside: Sequence[Stat]) -> None:
-    names = {entry.name for entry in inside if entry.is_dir}
+def _refuse_tables(storage: Storage, root: str, entries: Sequence[Stat]) -> None:
+    names = {entry.name for entry in entries if entry.is_dir}
     kind = next((what for name, what in _OTHER_FORMATS.items() if name in names), None)
     if (
         kind is None
@@ -300,11 +302,11 @@ def merge_with_declared(
     return MergedSchema(fields=tuple(fields), file_types=tuple(older))
 
 
-def _is_as(stored: DataType, want: DataType) -> bool:
+def _is_as(stored: DataType, target: DataType) -> bool:
     """Return whether a stored type is read as the column's type, whatever its length, by one schema."""
     if stored.root in ("VARCHAR", "VARBINARY"):
-        return want.root in (STRINGS if stored.root == "VARCHAR" else ("BINARY", "VARBINARY"))
-    return _bare_type(stored) == _bare_type(want)
+        return target.root in (STRINGS if stored.root == "VARCHAR" else ("BINARY", "VARBINARY"))
+    return _bare_type(stored) == _bare_type(target)
 
 
 def wider_type(a: DataType, b: DataType) -> DataType | None:

@@ -95,10 +95,10 @@ def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.D
         yield _to_frame(rows, ctx)
 
 
-def _walk_files(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
-    for entry in inside(directory):
+def _walk_files(entries: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
+    for entry in entries(directory):
         if entry.is_dir:
-            yield from _walk_files(inside, entry.path)
+            yield from _walk_files(entries, entry.path)
         else:
             yield entry
 

@@ -59,7 +59,7 @@ class PartitionFolder:
     """A folder of files with the same partition values, in the form that rows are decoded to."""
 
     directory: str
-    values: tuple[Any, ...] = ()
+    partition_values: tuple[Any, ...] = ()
 
 
 def files_location(ctx: TableContext) -> tuple[Storage, str]:
@@ -124,11 +124,11 @@ def list_partitions(ctx: TableContext, conditions: Sequence[pl.Expr] = ()) -> li
 
 
 def _list_subpartitions(
-    ctx: TableContext, storage: Storage, above: PartitionFolder, field: Field
+    ctx: TableContext, storage: Storage, parent_folder: PartitionFolder, field: Field
 ) -> list[PartitionFolder]:
     only_value, null = ctx.options.format_table_partition_path_only_value, ctx.options.partition_default_name
     children = []
-    for entry in storage.list(above.directory):
+    for entry in storage.list(parent_folder.directory):
         if not entry.is_dir or (
             is_hidden(entry.name) and not (only_value and entry.name == partitions.escape_name(null))
         ):
@@ -146,7 +146,9 @@ def _list_subpartitions(
                 path=entry.path,
                 field=field.name,
             ) from None
-        children.append(PartitionFolder(directory=entry.path, values=(*above.values, value)))
+        children.append(
+            PartitionFolder(directory=entry.path, partition_values=(*parent_folder.partition_values, value))
+        )
     return children
 
 
@@ -176,7 +178,7 @@ def partition_frame(
     """Return the values of some partitions as a frame, a row each."""
     types = [field.type for field in fields]
     rows = pa.array(
-        [binary_row.with_arity(binary_row.encode_row(folder.values, types), len(types)) for folder in level],
+        [binary_row.with_arity(binary_row.encode_row(folder.partition_values, types), len(types)) for folder in level],
         pa.binary(),
     )
     columns = binary_row.decode_columns(rows, types)
@@ -352,7 +354,7 @@ def _scan_parquet(
     parallel.parallel_map(partial(_check_parquet, storage, looks), files)
     looks.cache_checked()
     paths = [native_path.path for native_path in files]
-    native = [storage.polars(path) for path in paths]
+    native = [storage.polars_path(path) for path in paths]
     # Polars cannot decode all that other writers make of such columns
     wide = any(field.type.holds(_WIDE_TYPES) for field in fields)
     if None not in native and not (
@@ -366,7 +368,7 @@ def _scan_parquet(
             fields,
             paths=paths,
             timestamp_unit=unit,
-            opening=storage.polars_options(),
+            opening=storage.polars_scan_options(),
         )
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
@@ -382,7 +384,7 @@ def _check_parquet(storage: Storage, header_checks: verification.PageHeaderCheck
 
 
 def _path_or_whole(storage: Storage, path: str) -> str | bytes:
-    native = storage.polars(path)
+    native = storage.polars_path(path)
     return native if native is not None and "://" not in native else storage.read(path)
 
 

@@ -79,15 +79,17 @@ def open_text_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
 class TextEncoder:
     """A text file being written: an `Encoder` without null counts and bounds."""
 
-    def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
+    def __init__(
+        self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], text_options: TextOptions, codec: str
+    ) -> None:
         # the first write of a process may come before any schema of Polars
         prepare_series(field.name for field in fields)
         self.counting_file = _CountingFile(sink)
         self.sink = compression.open_compressed(self.counting_file, codec)  # type: ignore[arg-type] # all it needs is write
-        self.text_format, self.fields, self.options = text_format, fields, how
+        self.text_format, self.fields, self.options = text_format, fields, text_options
         self.column_stats: Any = {}
-        if how.has_header and text_format is csv:
-            self.sink.write((csv.header(fields, how) + how.line_end).encode())
+        if text_options.has_header and text_format is csv:
+            self.sink.write((csv.header(fields, text_options) + text_options.line_end).encode())
 
     @property
     def size_bytes(self) -> int:
@@ -156,7 +158,9 @@ def drop_partitions(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Co
     """Delete the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(ctx, spec) for spec in specs]
     matching = [
-        folder for folder in scan.list_partitions(ctx) if any(_matches_spec(folder.values, spec) for spec in wanted)
+        folder
+        for folder in scan.list_partitions(ctx)
+        if any(_matches_spec(folder.partition_values, spec) for spec in wanted)
     ]
     started = ctx.runtime.elapsed_ms()
     removed = [file.path for files in scan.list_files(ctx, [folder.directory for folder in matching]) for file in files]
@@ -212,8 +216,8 @@ def _write_rows(
 def _split_by_partition(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
     """Yield the rows of each partition, in their order."""
     encoded = routes.encode_partitions(rows, ctx)
-    for number, partition in enumerate(encoded.rows):
-        yield partition, rows if len(encoded.rows) == 1 else rows[np.flatnonzero(encoded.codes == number)]
+    for number, partition in enumerate(encoded.partition_rows):
+        yield partition, rows if len(encoded.partition_rows) == 1 else rows[np.flatnonzero(encoded.codes == number)]
 
 
 def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int, Any]) -> None:
@@ -234,7 +238,9 @@ def _paths_to_replace(
     matching = (
         list(writing.folders)
         if old == "written"
-        else [folder.directory for folder in scan.list_partitions(ctx) if _matches_spec(folder.values, static)]
+        else [
+            folder.directory for folder in scan.list_partitions(ctx) if _matches_spec(folder.partition_values, static)
+        ]
     )
     return [file.path for files in scan.list_files(ctx, matching) for file in files]
 
@@ -248,7 +254,7 @@ def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: i
         kinds=(),
         added_file_count=len(files),
         removed_file_count=removed,
-        row_count=sum(file.rows for file in files),
+        row_count=sum(file.row_count for file in files),
         size_bytes=sum(file.size_bytes for file in files),
         duration_ms=ctx.runtime.elapsed_ms() - started,
         retry_count=0,
@@ -266,7 +272,7 @@ class _OpenTextFile:
     encoder: Encoder
     exit_stack: ExitStack | None
     memory: io.BytesIO | None
-    rows: int = 0
+    row_count: int = 0
     size_bytes: int = 0
 
 
@@ -275,8 +281,8 @@ class _PartitionWriter:
     """The open file in a partition's folder, and the names of the next ones."""
 
     directory: str
-    names: FileNames
-    open: _OpenTextFile | None = member(default=None)
+    file_names: FileNames
+    open_file: _OpenTextFile | None = member(default=None)
 
 
 class _WriteSession:
@@ -306,11 +312,11 @@ class _WriteSession:
         rows = rows.select(col(field.name) for field in self.fields)
         target = self.ctx.options.rolling_size_bytes
         while rows.height:
-            file = partition_writer.open = partition_writer.open or self._open_file(partition_writer)
+            file = partition_writer.open_file = partition_writer.open_file or self._open_file(partition_writer)
             left = max(0, target - file.encoder.size_bytes)
             count = min(rows.height, max(_MIN_ROWS, int(left / max(1.0, rows.estimated_size() / rows.height))))
             file.encoder.write(rows.head(count))
-            file.rows += count
+            file.row_count += count
             rows = rows.slice(count)
             if file.encoder.size_bytes >= target:
                 self._close_file(partition_writer)
@@ -347,7 +353,11 @@ class _WriteSession:
         """Delete all files, visible and hidden."""
         for file in [
             *self.closed_files,
-            *(partition_writer.open for partition_writer in self.folders.values() if partition_writer.open is not None),
+            *(
+                partition_writer.open_file
+                for partition_writer in self.folders.values()
+                if partition_writer.open_file is not None
+            ),
         ]:
             if file.exit_stack is not None:
                 with suppress(type(error), StorageFailed):
@@ -356,7 +366,7 @@ class _WriteSession:
             self.storage.delete(self.published_paths)
 
     def _open_file(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
-        path = f"{partition_writer.directory}/{partition_writer.names.next_name(self.extension)}"
+        path = f"{partition_writer.directory}/{partition_writer.file_names.next_name(self.extension)}"
         memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MAX_OPEN_FILES else None
         if memory is not None:
             return _OpenTextFile(path=path, encoder=self._open_encoder(memory), exit_stack=None, memory=memory)
@@ -375,12 +385,12 @@ class _WriteSession:
         return open_writer(sink, self.format_name, self.fields, self.encoding)
 
     def _close_file(self, partition_writer: _PartitionWriter) -> None:
-        file = partition_writer.open
+        file = partition_writer.open_file
         if file is None:
             return
         file.encoder.close()
         file.size_bytes = file.encoder.size_bytes
-        partition_writer.open = None
+        partition_writer.open_file = None
         self.closed_files.append(file)
 
 

@@ -56,8 +56,8 @@ def build_page(table: TableCore, *, snapshots: int = MAX_SNAPSHOTS, letters: int
     return render_page(
         HtmlPage(
             name=history.display_name(table),
-            facts=_head_facts(table),
-            opening=history.format_open_call(table),
+            table_facts=_head_facts(table),
+            open_code=history.format_open_call(table),
             timeline=timeline.timeline_drawing(snapshot_history, timeline.lay_out_marks(snapshot_history)),
             snapshots=tuple(moments),
             snapshot_count=len(snapshot_history.marks),
@@ -116,7 +116,7 @@ def _snapshot_view(table: TableCore, mark: SnapshotMark) -> SnapshotView:
         snapshot_id=mark.id,
         heading=timeline.snapshot_tooltip(mark),
         code=history.format_read_call(table, mark),
-        at=repr(mark.tags[0] if mark.retained_by == "tag" else mark.id),
+        at_argument=repr(mark.tags[0] if mark.retained_by == "tag" else mark.id),
         manifests=tree,
         buckets=buckets,
         note=note,

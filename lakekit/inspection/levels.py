@@ -198,8 +198,8 @@ def _build_level_files(
         LevelFile(
             name=name,
             level=level,
-            low=min_keys[at],
-            high=max_keys[at],
+            min_key=min_keys[at],
+            max_key=max_keys[at],
             size_bytes=size_bytes,
             row_count=row_count,
             delete_row_count=deletes or 0,
@@ -208,7 +208,7 @@ def _build_level_files(
             max_sequence_number=last,
             schema_id=schema_id,
             source=source or "",
-            created="" if created is None else format_cell(created),
+            creation_time="" if created is None else format_cell(created),
         )
         for at, (
             level,
@@ -226,14 +226,14 @@ def _build_level_files(
     )
 
 
-def bucket_notes(table: TableCore, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
+def bucket_notes(table: TableCore, bucket: BucketLocation, bucket_state: BucketState) -> tuple[str, ...]:
     """Return notes on what the picture of a bucket does not show by itself."""
     ctx = context_of(table)
     if not ctx.schema.primary_keys:
         return ("append table: files in the order of writing",)
     if bucket.bucket == POSTPONE_BUCKET:
         return ("postponed: these files are not read before a compaction gives them buckets",)
-    if sections.may_hide_level_zero(ctx) and any(file.level == 0 for file in state.files):
+    if sections.may_hide_level_zero(ctx) and any(file.level == 0 for file in bucket_state.files):
         return ("level 0 is not read before it is compacted",)
     return ()
 

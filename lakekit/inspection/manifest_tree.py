@@ -59,10 +59,11 @@ Files = set[tuple[str, int]]
 class TreeFilter:
     """A filter on a snapshot: which manifests and files the planner leaves out, and by which columns.
 
-    `text` is the filter as typed, `filters` are its conjuncts, `selected_files` the files that a scan under it reads.
+    `filter_text` is the filter as typed, `filters` are its conjuncts, `selected_files` the files that a scan under it
+    reads.
     """
 
-    text: str
+    filter_text: str
     scan: TableScan
     filters: Sequence[FilterExpr]
     selected_files: Files
@@ -130,13 +131,13 @@ def parse_tree_filter(table: TableCore, snapshot_id: int, text: str) -> TreeFilt
         return None
     scan = table_scan.scan(context_of(table), to_at_argument(table, snapshot_id))
     filters = polars_pushdown.filters_of(predicate, scan.schema())
-    return TreeFilter(text=text.strip(), scan=scan, filters=filters, selected_files=_plan_files(scan, filters))
+    return TreeFilter(filter_text=text.strip(), scan=scan, filters=filters, selected_files=_plan_files(scan, filters))
 
 
 # ---- manifests -------------------------------------------------------------------------------------------------------
 
 
-def build_tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
+def build_tree(table: TableCore, snapshot_id: int, tree_filter: TreeFilter | None = None) -> ManifestTree:
     """Return the manifests of a snapshot; with a filter, which of them it skips.
 
     No snapshot (0) is an empty tree.
@@ -152,7 +153,9 @@ def build_tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = No
         "changelog": snapshot.changelog_manifest_list,
     }
     lists = tuple(
-        _list_fact(ctx, snapshot, which, name, where) for which in MANIFEST_LISTS if (name := named[which]) is not None
+        _list_fact(ctx, snapshot, which, name, tree_filter)
+        for which in MANIFEST_LISTS
+        if (name := named[which]) is not None
     )
     indexes, index_note = _index_facts(ctx, snapshot)
     return ManifestTree(
@@ -163,8 +166,8 @@ def build_tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = No
         index_manifest=snapshot.index_manifest or "",
         indexes=indexes,
         missing_index_note=index_note,
-        filter_text="" if where is None else where.text,
-        selected_file_count=0 if where is None else len(where.selected_files),
+        filter_text="" if tree_filter is None else tree_filter.filter_text,
+        selected_file_count=0 if tree_filter is None else len(tree_filter.selected_files),
     )
 
 
@@ -176,17 +179,19 @@ def _load_snapshot(table: TableCore, snapshot_id: int) -> tuple[TableContext, Sn
 
 
 def _list_fact(
-    ctx: TableContext, snapshot: Snapshot, which: ManifestListKind, name: str, where: TreeFilter | None
+    ctx: TableContext, snapshot: Snapshot, list_kind: ManifestListKind, name: str, tree_filter: TreeFilter | None
 ) -> ListFact:
     try:
-        listed = manifest_files.manifest_files(ctx, snapshot, which)
+        listed = manifest_files.manifest_files(ctx, snapshot, list_kind)
     except FileMissing:
-        return ListFact(kind=which, name=name, manifests=(), error="gone: it expired with the snapshot")
+        return ListFact(kind=list_kind, name=name, manifests=(), error="gone: it expired with the snapshot")
     low, high = (
         _decode_structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed])
         for end in ("min_values", "max_values")
     )
-    skipped = [""] * len(listed) if where is None or which == "changelog" else where.skip_reasons(listed)
+    skipped = (
+        [""] * len(listed) if tree_filter is None or list_kind == "changelog" else tree_filter.skip_reasons(listed)
+    )
     manifests = tuple(
         ManifestFact(
             name=m.name,
@@ -201,7 +206,7 @@ def _list_fact(
         )
         for at, m in enumerate(listed)
     )
-    return ListFact(kind=which, name=name, manifests=manifests)
+    return ListFact(kind=list_kind, name=name, manifests=manifests)
 
 
 def _index_facts(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
@@ -286,14 +291,14 @@ def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[Ma
 
 
 def entry_facts(
-    table: TableCore, name: str, at: int, where: TreeFilter | None = None, *, limit: int = MAX_SHOWN_ENTRIES
+    table: TableCore, name: str, at: int, tree_filter: TreeFilter | None = None, *, limit: int = MAX_SHOWN_ENTRIES
 ) -> tuple[tuple[EntryFact, ...], int]:
     """Return the first `limit` entries of a manifest, in its order, and how many there are.
 
     With a filter each says what a read does with its file.
     """
     frame = list_entries(table, name, at)
-    fate = _read_outcome_of(table, name, at, where)
+    fate = _read_outcome_of(table, name, at, tree_filter)
     facts = tuple(
         EntryFact(
             kind=row["kind"],
@@ -303,8 +308,8 @@ def entry_facts(
             name=row["file_name"],
             size_bytes=row["size_bytes"],
             row_count=row["row_count"],
-            low=_format_key(row["min_key"]),
-            high=_format_key(row["max_key"]),
+            min_key=_format_key(row["min_key"]),
+            max_key=_format_key(row["max_key"]),
             read_outcome=fate(row["kind"], row["file_name"], row["level"]),
         )
         for row in frame.head(limit).iter_rows(named=True)
@@ -312,13 +317,15 @@ def entry_facts(
     return facts, frame.height
 
 
-def _read_outcome_of(table: TableCore, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
-    if where is None:
+def _read_outcome_of(
+    table: TableCore, name: str, at: int, tree_filter: TreeFilter | None
+) -> Callable[[str, str, int], str]:
+    if tree_filter is None:
         return lambda *_: ""
     ctx, snapshot = _load_snapshot(table, at)
     if _find_manifest(ctx, snapshot, name)[1] == "changelog":
         return lambda *_: "read by changes only"
-    return where.read_outcomes(_file_keys(frames.live_entries(ctx, snapshot)))
+    return tree_filter.read_outcomes(_file_keys(frames.live_entries(ctx, snapshot)))
 
 
 def _format_key(values: dict[str, Any] | None) -> str:

@@ -1,9 +1,10 @@
 """View model of the timeline: facts of a table for `draw.timeline`, and what other history views need.
 
-    history(table)                  every snapshot, those that only a tag or a changelog keeps too
+    read_history(table)             every snapshot, those that only a tag or a changelog keeps too
     file_counts(table, mark)        files of one snapshot: reads its two lists
     format_read_call(table, mark)   the Python that reads the table as of a mark
-    condition(table, "amount > 3")  a filter as it is typed
+    parse_condition_text(table, "amount > 3")
+                                    a filter as it is typed
     locate_file(…)                  the manifest that added a data file, its partition and its bucket
 
 Only metadata is read, and of one snapshot at a time. `inspection.manifest_tree` has the manifests of a snapshot.

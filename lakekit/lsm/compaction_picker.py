@@ -1,8 +1,9 @@
 """Universal compaction: the levels of a bucket, and which runs to merge next, into which level.
 
-    pick(levels, options, now_ms=…)     what a writer compacts after a flush
-    pick_full(levels, options, …)       everything into the last level, or, if all is there, the files that need it
-    force_up_level_0(levels, options)   level 0, whether or not a rule asks for it
+    pick_due_unit(levels, options, …)          what a writer compacts after a flush
+    pick_full_compaction(levels, options, …)   everything into the last level, or, if all is there, the files that need
+                                               it
+    pick_level_0(levels, options, …)           level 0, whether or not a rule asks for it
 
     level 0   |-c-|  |--d--|         every file is a run of its own, newest first
     level 4   |--a--| |---b---|      the files of a higher level are one run: their keys do not overlap

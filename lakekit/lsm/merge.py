@@ -73,16 +73,20 @@ def winner_mask(section: pl.DataFrame, spec: MergeSpec, *, keep_deletes: bool = 
 
 
 def changelog_between(
-    before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[Ints, Ints], count: int, compared: Sequence[Field] | None
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    key_numbers: tuple[Ints, Ints],
+    count: int,
+    compared: Sequence[Field] | None,
 ) -> pl.DataFrame:
     """Return the changelog between two states, each row with its own sequence number.
 
     The changed rows of `before` come first, then those of `after`. Both frames have the same columns, `_VALUE_KIND`
-    among them, and at most one row for each key; `numbers` are the numbers, below `count`, of their keys. `compared`
-    are the columns of which one must differ for a row to count as changed (see `select_compared_fields`); None: every
-    row of both states does.
+    among them, and at most one row for each key; `key_numbers` are the numbers, below `count`, of their keys.
+    `compared` are the columns of which one must differ for a row to count as changed (see `select_compared_fields`);
+    None: every row of both states does.
     """
-    row_before, row_after = _rows_by_key(before, numbers[0], count), _rows_by_key(after, numbers[1], count)
+    row_before, row_after = _rows_by_key(before, key_numbers[0], count), _rows_by_key(after, key_numbers[1], count)
     is_deleted, is_inserted, in_both = (
         (row_before >= 0) & (row_after < 0),
         (row_before < 0) & (row_after >= 0),
@@ -96,10 +100,10 @@ def changelog_between(
     return pl.concat([_assign_kinds(before, old), _assign_kinds(after, fresh)])
 
 
-def _rows_by_key(rows: pl.DataFrame, numbers: Ints, count: int) -> Ints:
+def _rows_by_key(rows: pl.DataFrame, key_numbers: Ints, count: int) -> Ints:
     """Return the row of each key; -1 where it has none, or a retracting one."""
     row_of_key = np.full(count, -1, np.int64)
-    row_of_key[numbers] = np.where(row_versions.retraction_mask(rows), -1, np.arange(rows.height))
+    row_of_key[key_numbers] = np.where(row_versions.retraction_mask(rows), -1, np.arange(rows.height))
     return row_of_key
 
 
@@ -231,13 +235,13 @@ def merge_spec_from_options(
     return spec
 
 
-def required_columns(spec: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
-    """Return the columns a merge must read to compute `wanted`.
+def required_columns(spec: MergeSpec, requested: Iterable[str]) -> frozenset[str]:
+    """Return the columns a merge must read to compute `requested`.
 
     These are the key, the sequence fields, and the sequence columns of protected ones. Sequence columns whose deletes
     remove the row always belong to it: whether a row exists must not depend on the columns read.
     """
-    names = set(wanted) | set(spec.key_columns)
+    names = set(requested) | set(spec.key_columns)
     names.update(spec.sequence_fields)
     for group in spec.sequence_groups:
         if group.removes_record or not names.isdisjoint((*group.columns, *group.protected_columns)):

@@ -142,21 +142,23 @@ def assign_where(target: Array, new: Array, mask: Bools) -> None:
     target.view(bits)[:] ^= change
 
 
-def take_rows(column: pl.Series, rows: Ints) -> pl.Series:
+def take_rows(column: pl.Series, row_numbers: Ints) -> pl.Series:
     """Return the values at those rows; null where a row number is negative."""
-    missing = rows < 0
-    return gather_with_nulls(column, rows, not_null_mask(column), missing if missing.any() else None)
+    missing = row_numbers < 0
+    return gather_with_nulls(column, row_numbers, not_null_mask(column), missing if missing.any() else None)
 
 
-def gather_with_nulls(column: pl.Series, rows: Ints, not_null: Bools | None, missing: Bools | None = None) -> pl.Series:
+def gather_with_nulls(
+    column: pl.Series, row_numbers: Ints, not_null: Bools | None, missing: Bools | None = None
+) -> pl.Series:
     """Return the values at those rows, null where `missing`; `not_null` is the column's `not_null_mask`."""
     array = column.to_arrow(compat_level=pl.CompatLevel.newest())
     width = _value_width(array.type)
-    if width and len(column) and len(rows):
-        return _take_slots(column, array, width, rows, not_null, missing)
+    if width and len(column) and len(row_numbers):
+        return _take_slots(column, array, width, row_numbers, not_null, missing)
     if missing is None:
-        return column.gather(pl.Series(rows))
-    return column.gather(pl.select(pl.when(pl.Series(~missing)).then(pl.Series(rows))).to_series())
+        return column.gather(pl.Series(row_numbers))
+    return column.gather(pl.select(pl.when(pl.Series(~missing)).then(pl.Series(row_numbers))).to_series())
 
 
 def _value_width(kind: pa.DataType) -> int:
@@ -168,13 +170,13 @@ def _value_width(kind: pa.DataType) -> int:
 
 
 def _take_slots(
-    column: pl.Series, array: pa.Array, width: int, rows: Ints, not_null: Bools | None, missing: Bools | None
+    column: pl.Series, array: pa.Array, width: int, row_numbers: Ints, not_null: Bools | None, missing: Bools | None
 ) -> pl.Series:
     """Gather slots and validity separately: with scattered nulls a third of the time of Polars' gather."""
     _, slots, *texts = array.buffers()
     kind = np.dtype(f"u{width}" if width <= 8 else "V16")
-    taken_slots = np.frombuffer(slots, kind, len(array), array.offset * width).take(rows, mode="wrap")
-    validity = None if not_null is None else not_null.take(rows, mode="wrap")
+    taken_slots = np.frombuffer(slots, kind, len(array), array.offset * width).take(row_numbers, mode="wrap")
+    validity = None if not_null is None else not_null.take(row_numbers, mode="wrap")
     if missing is not None:
         validity = ~missing if validity is None else validity & ~missing
     buffers = [
@@ -182,7 +184,7 @@ def _take_slots(
         pa.py_buffer(taken_slots),
         *texts,
     ]
-    taken = pl.Series(column.name, pa.Array.from_buffers(array.type, len(rows), buffers))
+    taken = pl.Series(column.name, pa.Array.from_buffers(array.type, len(row_numbers), buffers))
     return taken if taken.dtype == column.dtype else taken.cast(column.dtype)
 
 
@@ -387,32 +389,32 @@ def _hashed_blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
     return _verify_blocks(keys.columns, rows, starts)
 
 
-def _verify_blocks(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, Ints]:
+def _verify_blocks(columns: pl.DataFrame, row_numbers: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """Return the blocks after comparing every key with the first of its block; mixed blocks are split."""
-    count = len(rows)
+    count = len(row_numbers)
     sizes = np.diff(starts, append=count)
     if (sizes == 1).all():
-        return rows, starts
+        return row_numbers, starts
     # compared in row order, as both sides then follow sorted runs and memory is read forwards
     first = np.empty(count, np.int64)
-    first[rows] = np.repeat(rows[starts], sizes)
+    first[row_numbers] = np.repeat(row_numbers[starts], sizes)
     later = np.flatnonzero(first != np.arange(count))
     mine, other = columns[later], columns[first[later]]
     same = np.ones(len(later), bool)
     for name in columns.columns:
         same &= mine[name].eq_missing(other[name]).to_numpy()
     if same.all():
-        return rows, starts
+        return row_numbers, starts
     number = np.empty(count, np.int64)
-    number[rows] = np.repeat(np.arange(len(starts)), sizes)
+    number[row_numbers] = np.repeat(np.arange(len(starts)), sizes)
     mixed = np.zeros(len(starts), bool)
     mixed[number[later[~same]]] = True
-    return _split_mixed_blocks(columns, rows, number, mixed)
+    return _split_mixed_blocks(columns, row_numbers, number, mixed)
 
 
-def _split_mixed_blocks(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
+def _split_mixed_blocks(columns: pl.DataFrame, row_numbers: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
     """Return the blocks with the keys inside the `mixed` ones separated by their values."""
-    inside = np.zeros(len(rows), np.int64)
+    inside = np.zeros(len(row_numbers), np.int64)
     mixed_rows = np.flatnonzero(mixed[number])
     numbered = columns[mixed_rows].with_row_index(ROW)
     groups = (
@@ -423,34 +425,34 @@ def _split_mixed_blocks(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: 
         .explode(ROW)
     )
     inside[mixed_rows[groups[ROW].to_numpy()]] = groups[GROUP].to_numpy()
-    reordered = np.lexsort((np.arange(len(rows)), inside, number))
+    reordered = np.lexsort((np.arange(len(row_numbers)), inside, number))
     fresh = (np.diff(number[reordered]) != 0) | (np.diff(inside[reordered]) != 0)
     return reordered, np.flatnonzero(np.append(True, fresh))
 
 
-def sort_blocks_by_age(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> Ints:
+def sort_blocks_by_age(row_numbers: Ints, starts: Ints, ranks: list[Ints], is_adding: Bools) -> Ints:
     """Return the rows of the blocks, each block from the oldest row to the newest.
 
     `ranks` are most significant first; then retractions come before additions, then row order decides. Nothing is
     sorted if the rows are in that order already.
     """
-    if not ranks or is_age_ascending(rows, starts, ranks, adds):
-        return rows
-    number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
-    moved = np.lexsort((adds[rows], *(rank[rows] for rank in reversed(ranks)), number))
-    return rows[moved]
+    if not ranks or is_age_ascending(row_numbers, starts, ranks, is_adding):
+        return row_numbers
+    number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(row_numbers)))
+    moved = np.lexsort((is_adding[row_numbers], *(rank[row_numbers] for rank in reversed(ranks)), number))
+    return row_numbers[moved]
 
 
-def is_age_ascending(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
+def is_age_ascending(row_numbers: Ints, starts: Ints, ranks: list[Ints], is_adding: Bools) -> bool:
     """Return whether no row in a block is older than the row before it."""
-    older = np.zeros(max(len(rows) - 1, 0), bool)
+    older = np.zeros(max(len(row_numbers) - 1, 0), bool)
     tied = np.ones(len(older), bool)
     for rank in ranks:
-        placed = rank[rows]
+        placed = rank[row_numbers]
         older |= tied & (placed[1:] < placed[:-1])
         tied &= placed[1:] == placed[:-1]
     if tied.any():
-        placed_adds = adds[rows]
+        placed_adds = is_adding[row_numbers]
         older |= tied & placed_adds[:-1] & ~placed_adds[1:]
     older[starts[1:] - 1] = False
     return not older.any()

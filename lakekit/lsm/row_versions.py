@@ -86,27 +86,31 @@ class Versions:
     See the drawing in the module.
     """
 
-    rows: Ints
-    heights: tuple[int, ...]
+    row_numbers: Ints
+    step_heights: tuple[int, ...]
 
     @property
     def count(self) -> int:
         """Return how many keys there are."""
-        return self.heights[0] if self.heights else 0
+        return self.step_heights[0] if self.step_heights else 0
 
     def iter_steps(self) -> Iterator[slice]:
-        """Yield the slice of each step in `rows`, and in any array laid out like it."""
+        """Yield the slice of each step in `row_numbers`, and in any array laid out like it."""
         at = 0
-        for height in self.heights:
+        for height in self.step_heights:
             yield slice(at, at + height)
             at += height
 
     def key_numbers(self) -> Ints:
         """Return the key number of every version."""
-        return np.concatenate([np.arange(height) for height in self.heights]) if self.heights else np.zeros(0, np.int64)
+        return (
+            np.concatenate([np.arange(height) for height in self.step_heights])
+            if self.step_heights
+            else np.zeros(0, np.int64)
+        )
 
     def last_positions(self) -> Ints:
-        """Return the position in `rows` of each key's last version."""
+        """Return the position in `row_numbers` of each key's last version."""
         positions = np.zeros(self.count, np.int64)
         for step in self.iter_steps():
             positions[: step.stop - step.start] = np.arange(step.start, step.stop)
@@ -115,16 +119,16 @@ class Versions:
     def has_one_version(self) -> Bools:
         """Return which keys have one version only."""
         is_single = np.ones(self.count, bool)
-        if len(self.heights) > 1:
-            is_single[: self.heights[1]] = False
+        if len(self.step_heights) > 1:
+            is_single[: self.step_heights[1]] = False
         return is_single
 
 
-def version_rounds(rows: Ints, starts: Ints) -> Versions:
+def version_rounds(row_numbers: Ints, starts: Ints) -> Versions:
     """Return the layout of blocks of row numbers."""
-    if len(rows) == 0:
-        return Versions(rows=rows, heights=())
-    sizes = np.diff(starts, append=len(rows))
+    if len(row_numbers) == 0:
+        return Versions(row_numbers=row_numbers, step_heights=())
+    sizes = np.diff(starts, append=len(row_numbers))
     most = int(sizes.max())
     upside_down = most - sizes
     # small integers sort in linear time; keys with equally many versions stay in order, by key in the oldest run
@@ -132,8 +136,8 @@ def version_rounds(rows: Ints, starts: Ints) -> Versions:
     heads = starts[by_size]
     falls = np.bincount(upside_down, minlength=most)
     heights = np.cumsum(falls[:most])[::-1]
-    parts = [rows[heads[:height] + step] for step, height in enumerate(heights)]
-    return Versions(rows=np.concatenate(parts), heights=tuple(int(height) for height in heights))
+    parts = [row_numbers[heads[:height] + step] for step, height in enumerate(heights)]
+    return Versions(row_numbers=np.concatenate(parts), step_heights=tuple(int(height) for height in heights))
 
 
 def split_versions(section: pl.DataFrame, spec: MergeSpec) -> tuple[Bools, Versions]:
@@ -170,26 +174,26 @@ def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
     return lone, *_without_lone(rows, starts, single)
 
 
-def _without_lone(rows: Ints, starts: Ints, lone: Bools) -> tuple[Ints, Ints]:
+def _without_lone(row_numbers: Ints, starts: Ints, is_single_version: Bools) -> tuple[Ints, Ints]:
     """Return the blocks of several rows only, in the order of their first rows."""
-    sizes = np.diff(starts, append=len(rows))
-    many = np.flatnonzero(~lone)
-    many = many[np.argsort(rows[starts[many]])]
+    sizes = np.diff(starts, append=len(row_numbers))
+    many = np.flatnonzero(~is_single_version)
+    many = many[np.argsort(row_numbers[starts[many]])]
     sizes, heads = sizes[many], starts[many]
     fresh = np.cumsum(sizes) - sizes
     where = np.arange(int(sizes.sum())) - np.repeat(fresh, sizes) + np.repeat(heads, sizes)
-    return rows[where], fresh
+    return row_numbers[where], fresh
 
 
-def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]:
+def _lowest_levels(row_numbers: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]:
     """Return the blocks with only one of the rows above level 0, that of the lowest level."""
-    placed = levels[rows].astype(np.int64)
+    placed = levels[row_numbers].astype(np.int64)
     ranked = np.where(placed > 0, placed, np.iinfo(np.int64).max)
     lowest = np.minimum.reduceat(ranked, starts)
-    sizes = np.diff(starts, append=len(rows))
+    sizes = np.diff(starts, append=len(row_numbers))
     keep = (placed <= 0) | (placed == np.repeat(lowest, sizes))
     counts = np.add.reduceat(keep.astype(np.int64), starts)
-    return rows[keep], np.cumsum(counts) - counts
+    return row_numbers[keep], np.cumsum(counts) - counts
 
 
 def visible_mask(section: pl.DataFrame, spec: MergeSpec) -> Bools | None:
@@ -263,25 +267,25 @@ def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: 
 def _select_winners(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newest_wins: bool) -> Ints:
     """Return the newest, or the oldest, version of every key."""
     adds = tie_winner_mask(section)
-    winning_rows = versions.rows[: versions.count].copy()
+    winning_rows = versions.row_numbers[: versions.count].copy()
     for step in versions.iter_steps():
-        rivals, mine = versions.rows[step], winning_rows[: step.stop - step.start]
+        rivals, mine = versions.row_numbers[step], winning_rows[: step.stop - step.start]
         newer = _is_newer(rivals, mine, ranks, adds)
         assign_where(mine, rivals, newer if newest_wins else ~newer)
     return winning_rows
 
 
-def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
+def _is_newer(row_numbers: Ints, others: Ints, ranks: list[Ints], is_adding: Bools) -> Bools:
     """Return which rows are newer than `others`, which are before them in the section.
 
     In a tie the later row is newer, unless it retracts what the other adds.
     """
-    newer, tied = np.zeros(len(rows), bool), np.ones(len(rows), bool)
+    newer, tied = np.zeros(len(row_numbers), bool), np.ones(len(row_numbers), bool)
     for rank in ranks:
-        mine, theirs = rank[rows], rank[others]
+        mine, theirs = rank[row_numbers], rank[others]
         newer |= tied & (mine > theirs)
         tied &= mine == theirs
-    return newer | (tied & (adds[rows] | ~adds[others]))
+    return newer | (tied & (is_adding[row_numbers] | ~is_adding[others]))
 
 
 def mask_single_versions(section: pl.DataFrame, spec: MergeSpec) -> Bools:

@@ -212,8 +212,8 @@ def _check_packed(data: bytes, preamble_words: int) -> None:
         raise _make_corrupt(f"theta is {_read_number(data, 8, 8)}", "theta", 8)
 
 
-def _read_number(data: bytes, at: int, length: int) -> int:
-    return int.from_bytes(data[at : at + length], "little")
+def _read_number(data: bytes, offset: int, length: int) -> int:
+    return int.from_bytes(data[offset : offset + length], "little")
 
 
 def _make_corrupt(problem: str, field: str, offset: int) -> Corrupt:

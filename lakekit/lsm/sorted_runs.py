@@ -107,15 +107,15 @@ def _key_frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
     return pl.DataFrame({str(number): column for number, column in enumerate(columns)})
 
 
-def _key_ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
+def _key_ranks(min_keys: pl.DataFrame, max_keys: pl.DataFrame) -> tuple[Ints, Ints]:
     """Return integers from 0 on that compare as the keys do; a bound with a null is the least, or the greatest."""
-    is_integer = low.width == 1 and is_whole(low.dtypes[0])
+    is_integer = min_keys.width == 1 and is_whole(min_keys.dtypes[0])
     # without Polars, whose calls would take most of the time of a small plan
-    if is_integer and not low.to_series().null_count() + high.to_series().null_count():
-        numbers = np.concatenate([physical_values(low.to_series()), physical_values(high.to_series())])
+    if is_integer and not min_keys.to_series().null_count() + max_keys.to_series().null_count():
+        numbers = np.concatenate([physical_values(min_keys.to_series()), physical_values(max_keys.to_series())])
         ranked = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        return _repair_reversed_bounds(ranked[: low.height], ranked[low.height :])
-    both = pl.concat([low, high])
+        return _repair_reversed_bounds(ranked[: min_keys.height], ranked[min_keys.height :])
+    both = pl.concat([min_keys, max_keys])
     if is_integer:
         ranked = np.unique(physical_values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
@@ -126,10 +126,10 @@ def _key_ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
         ranked = np.empty(both.height, np.int64)
         ranked[order.to_numpy()] = np.cumsum(changed)
     unknown = both.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy()
-    smallest, largest = ranked[: low.height].copy(), ranked[low.height :].copy()
+    smallest, largest = ranked[: min_keys.height].copy(), ranked[min_keys.height :].copy()
     top = int(ranked.max())
-    smallest[unknown[: low.height]] = 0
-    largest[unknown[low.height :]] = top
+    smallest[unknown[: min_keys.height]] = 0
+    largest[unknown[min_keys.height :]] = top
     return _repair_reversed_bounds(smallest, largest)
 
 
@@ -142,7 +142,7 @@ def _repair_reversed_bounds(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
     return smallest, largest
 
 
-def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, max_sequence: Ints) -> Sections:
+def _order_by_age(section: Ints, min_keys: Ints, levels: Ints, min_sequence: Ints, max_sequence: Ints) -> Sections:
     """Return the files ordered by section, run and key.
 
     A run's age is its largest sequence number, then its smallest.
@@ -155,7 +155,7 @@ def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, ma
     newest, oldest = np.full(runs, np.iinfo(np.int64).min), np.full(runs, np.iinfo(np.int64).max)
     np.maximum.at(newest, run, max_sequence)
     np.minimum.at(oldest, run, min_sequence)
-    files = np.lexsort((low, run, oldest[run], newest[run], section))
+    files = np.lexsort((min_keys, run, oldest[run], newest[run], section))
     placed = section[files]
     starts = np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
     placed_run = run[files]
@@ -176,17 +176,17 @@ def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """Keys from `low` on and below `high`, literals, by one column; None: no bound on that side."""
+    """Keys from `min_key` on and below `end_key`, literals, by one column; None: no bound on that side."""
 
     column: str
-    low: pl.Expr | None = None
-    high: pl.Expr | None = None
+    min_key: pl.Expr | None = None
+    end_key: pl.Expr | None = None
 
     def expr(self) -> pl.Expr | None:
         """Return the range as a Polars condition; None if it holds every key."""
         key = col(self.column)
-        above = None if self.low is None else key >= self.low
-        below = None if self.high is None else key < self.high
+        above = None if self.min_key is None else key >= self.min_key
+        below = None if self.end_key is None else key < self.end_key
         return above if below is None else below if above is None else above & below
 
 
@@ -204,47 +204,49 @@ def split_key_ranges(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array
     if pieces <= 1 or low.null_count() or high.null_count():
         return [KeyRange(column=column)]
     bounds = [None, *to_literals(_even_cuts(low, high, np.asarray(rows, np.float64), pieces)), None]
-    return [KeyRange(column=column, low=start, high=end) for start, end in pairwise(bounds)]
+    return [KeyRange(column=column, min_key=start, end_key=end) for start, end in pairwise(bounds)]
 
 
-def _has_several_values(low: pl.Series, high: pl.Series) -> bool:
-    return pl.concat([low, high]).n_unique() > 1
+def _has_several_values(min_keys: pl.Series, max_keys: pl.Series) -> bool:
+    return pl.concat([min_keys, max_keys]).n_unique() > 1
 
 
-def _even_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
+def _even_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, pieces: int) -> pl.Series:
     """Return the values of the column that split the rows into `pieces` equal parts, ascending and distinct."""
-    dtype = low.dtype
+    dtype = min_keys.dtype
     if is_whole(dtype) and dtype != pl.Boolean:
         positions = _interpolate_cuts(
-            physical_values(low).astype(np.float64), physical_values(high).astype(np.float64), rows, pieces
+            physical_values(min_keys).astype(np.float64), physical_values(max_keys).astype(np.float64), rows, pieces
         )
-        limits = np.iinfo(physical_values(low).dtype)
+        limits = np.iinfo(physical_values(min_keys).dtype)
         cuts = np.unique(
             np.clip(np.floor(positions), float(limits.min), float(limits.max)).astype(object).astype(np.int64)
         )
-        return pl.Series(cuts).cast(low.to_physical().dtype).cast(dtype)
+        return pl.Series(cuts).cast(min_keys.to_physical().dtype).cast(dtype)
     if dtype in (pl.String, pl.Binary):
-        return _text_cuts(low, high, rows, pieces)
-    both = pl.concat([low, high]).rank("dense").to_numpy().astype(np.float64)
-    positions = np.unique(np.ceil(_interpolate_cuts(both[: len(low)], both[len(low) :], rows, pieces))).astype(np.int64)
-    distinct = pl.concat([low, high]).unique().sort()
+        return _text_cuts(min_keys, max_keys, rows, pieces)
+    both = pl.concat([min_keys, max_keys]).rank("dense").to_numpy().astype(np.float64)
+    positions = np.unique(
+        np.ceil(_interpolate_cuts(both[: len(min_keys)], both[len(min_keys) :], rows, pieces))
+    ).astype(np.int64)
+    distinct = pl.concat([min_keys, max_keys]).unique().sort()
     return distinct.gather(pl.Series(positions[(positions > 1) & (positions <= len(distinct))] - 1))
 
 
-def _interpolate_cuts(low: Array, high: Array, rows: Array, pieces: int) -> Array:
+def _interpolate_cuts(min_keys: Array, max_keys: Array, rows: Array, pieces: int) -> Array:
     """Return where evenly spread rows over [low, high] reach 1/pieces, 2/pieces … of all rows."""
-    ends = high + 1
-    slope = rows / np.maximum(ends - low, 1)
-    edges = np.concatenate([low, ends])
+    ends = max_keys + 1
+    slope = rows / np.maximum(ends - min_keys, 1)
+    edges = np.concatenate([min_keys, ends])
     order = np.argsort(edges, kind="stable")
     edges, rises = edges[order], np.cumsum(np.concatenate([slope, -slope])[order])
     reached = np.append(0.0, np.cumsum(np.maximum(rises[:-1], 0) * np.diff(edges)))
     return np.asarray(np.interp(np.arange(1, pieces) * reached[-1] / pieces, reached, edges))
 
 
-def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
+def _text_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, pieces: int) -> pl.Series:
     """Return values that split texts, by the bytes after their common prefix, read as a number."""
-    bounds = (*low.to_list(), *high.to_list())  # scalar: two a file
+    bounds = (*min_keys.to_list(), *max_keys.to_list())  # scalar: two a file
     texts = [value if isinstance(value, bytes) else value.encode() for value in bounds]
     first, last = min(texts), max(texts)
     shared = next(
@@ -257,7 +259,7 @@ def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.
             for text in texts
         ]
     )
-    positions = _interpolate_cuts(numbers[: len(low)], numbers[len(low) :], rows, pieces)
+    positions = _interpolate_cuts(numbers[: len(min_keys)], numbers[len(min_keys) :], rows, pieces)
     cuts = sorted(
         {
             first[:shared] + min(int(position), 2 ** (8 * SPLIT_WINDOW) - 1).to_bytes(SPLIT_WINDOW, "big").rstrip(b"\0")
@@ -265,7 +267,7 @@ def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.
         }
     )
     inside = [cut for cut in cuts if first < cut <= last]
-    if low.dtype == pl.Binary:
+    if min_keys.dtype == pl.Binary:
         return pl.Series(inside, dtype=pl.Binary)
     readable = sorted({cut.decode("utf-8", "ignore").encode() for cut in inside})
     return pl.Series([cut.decode() for cut in readable if first < cut <= last], dtype=pl.String)

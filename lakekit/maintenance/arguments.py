@@ -82,17 +82,17 @@ def before_ms(value: str | datetime | timedelta | None, key: str, now_ms: int) -
     )
 
 
-def parse_count(value: Any, key: str, *, least: int = 0) -> int:
+def parse_count(value: Any, key: str, *, minimum: int = 0) -> int:
     """Return a count, also of a numpy integer.
 
-    Raises: `InvalidOption` for a value that is no whole number, or below `least`.
+    Raises: `InvalidOption` for a value that is no whole number, or below `minimum`.
     """
     try:
         count = None if isinstance(value, bool) else index(value)
     except TypeError:
         count = None
-    if count is None or count < least:
+    if count is None or count < minimum:
         raise InvalidOption(
-            f"{key}= takes a whole number, {least} or more; found {ascii(value)[:100]}", key=key, value=str(value)
+            f"{key}= takes a whole number, {minimum} or more; found {ascii(value)[:100]}", key=key, value=str(value)
         )
     return count

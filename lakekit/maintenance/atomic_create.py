@@ -101,7 +101,7 @@ def create_table_atomically(
     return state.schemas[-1]
 
 
-def _write_initial_state(target: TableLocation, state: InitialState) -> None:
+def _write_initial_state(target: TableLocation, initial_state: InitialState) -> None:
     """Write the schemas and the snapshot.
 
     On failure only the schemas are removed: another attempt at this location may rely on some of the files.
@@ -109,13 +109,13 @@ def _write_initial_state(target: TableLocation, state: InitialState) -> None:
     made: list[str] = []
     is_first = True
     try:
-        for schema in state.schemas:
+        for schema in initial_state.schemas:
             path = target.paths.schema(schema.id)
             is_first = is_first and create_exclusive(target.storage, path, schema.to_json())
             made += [path] if is_first else []
-        if state.snapshot is not None and is_first:
+        if initial_state.snapshot is not None and is_first:
             is_first = create_exclusive(
-                target.storage, target.paths.snapshot(state.snapshot.id), state.snapshot.to_json()
+                target.storage, target.paths.snapshot(initial_state.snapshot.id), initial_state.snapshot.to_json()
             )
     except CommitStateUnknown:
         raise
@@ -127,10 +127,10 @@ def _write_initial_state(target: TableLocation, state: InitialState) -> None:
         raise StorageFailed(
             f'another table was made at "{target.paths.root}" at this moment, which stands', path=target.paths.root
         )
-    if state.snapshot is not None:
+    if initial_state.snapshot is not None:
         with suppress(LakekitError):  # a hint is advice
             for path in (target.paths.latest_hint, target.paths.earliest_hint):
-                target.storage.put(path, snapshot.encode_hint(state.snapshot.id))
+                target.storage.put(path, snapshot.encode_hint(initial_state.snapshot.id))
 
 
 def drop_created(target: TableLocation) -> None:
@@ -149,18 +149,20 @@ def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
             file.write(storage.read(path, start, min(_CHUNK_BYTES, size_bytes - start)))
 
 
-def first_snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
+def first_snapshot(
+    ctx: TableContext, live_entries: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()
+) -> Snapshot:
     """Write manifests that name the live files, and return the first snapshot of the table."""
     draft = UncommittedFiles(ctx)
     base = writing.write_manifest_list(draft, [])
-    delta = writing.write_manifest_list(draft, writing.write_entry_manifests(draft, live))
+    delta = writing.write_manifest_list(draft, writing.write_entry_manifests(draft, live_entries))
     index_name = (
         draft.add_file("index-manifest", index_manifest.encode_index_manifest(indexes, **draft.encode_options))
         if indexes
         else None
     )
     draft.write_pending()
-    count = int(live.integers("row_count").sum())
+    count = int(live_entries.integers("row_count").sum())
     return Snapshot(
         version=CURRENT_VERSION,
         id=1,
@@ -268,15 +270,15 @@ def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
 # ---- what is copied ------------------------------------------------------------------------------
 
 
-def _copy_snapshot_files(source: TableContext, target: TableLocation, state: InitialState) -> Snapshot | None:
+def _copy_snapshot_files(source: TableContext, target: TableLocation, initial_state: InitialState) -> Snapshot | None:
     """Copy the files of the snapshot, write manifests that name them, and return the clone's snapshot."""
-    if state.snapshot is None:
+    if initial_state.snapshot is None:
         return None
     target_ctx = replace(
         source, name=target.name, paths=target.paths, storage=target.storage, catalog_env=None, dynamic=EMPTY
-    ).with_schema(state.schemas[-1])
-    live = manifest_reader.read_live_entries(source, state.snapshot)
-    indexes = manifest_reader.index_entries(source, state.snapshot)
+    ).with_schema(initial_state.schemas[-1])
+    live = manifest_reader.read_live_entries(source, initial_state.snapshot)
+    indexes = manifest_reader.index_entries(source, initial_state.snapshot)
     moved_indexes = [replace(entry, external_path=None) for entry in indexes]
     pairs = _data_file_copies(source, target_ctx, live)
     pairs += zip(
@@ -284,7 +286,7 @@ def _copy_snapshot_files(source: TableContext, target: TableLocation, state: Ini
         (deletion_vector_reader.index_path(target_ctx, index_entry) for index_entry in moved_indexes),
         strict=True,
     )
-    statistics = state.snapshot.statistics if target_ctx.schema.id == state.snapshot.schema_id else None
+    statistics = initial_state.snapshot.statistics if target_ctx.schema.id == initial_state.snapshot.schema_id else None
     if statistics is not None:
         pairs.append((source.paths.statistics(statistics), target_ctx.paths.statistics(statistics)))
     is_remote = source.storage.is_remote or target_ctx.storage.is_remote
@@ -296,19 +298,21 @@ def _copy_snapshot_files(source: TableContext, target: TableLocation, state: Ini
     snapshot = first_snapshot(target_ctx, live.without_external_paths(), moved_indexes)
     return replace(
         snapshot,
-        watermark=state.snapshot.watermark_or_none,
+        watermark=initial_state.snapshot.watermark_or_none,
         statistics=statistics,
-        next_row_id=state.snapshot.next_row_id or 0,
+        next_row_id=initial_state.snapshot.next_row_id or 0,
     )
 
 
-def _data_file_copies(source: TableContext, target_ctx: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
+def _data_file_copies(
+    source: TableContext, target_ctx: TableContext, live_entries: ManifestEntries
+) -> list[tuple[str, str]]:
     """Return the old and the new path of each data file and of its extra files."""
     pairs: list[tuple[str, str]] = []
-    extra_files = live.column("extra_files").to_pylist()  # scalar: one a file
+    extra_files = live_entries.column("extra_files").to_pylist()  # scalar: one a file
     for old, new, extra in zip(
-        paths.data_file_paths(source, live),
-        paths.data_file_paths(target_ctx, live.without_external_paths()),
+        paths.data_file_paths(source, live_entries),
+        paths.data_file_paths(target_ctx, live_entries.without_external_paths()),
         extra_files,
         strict=True,
     ):

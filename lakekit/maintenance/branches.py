@@ -1,8 +1,8 @@
 """Branches created, renamed, deleted and fast-forwarded to; rollback; repair of the hints of a table.
 
-    create(ctx, "dev")               branch/branch-dev/schema/…                 every schema, no rows
-    create(ctx, "dev", tag="v1")     and snapshot/snapshot-3, tag/tag-v1        the rows of the tag
-    fast_forward(ctx, "dev")         main from the branch's first snapshot on is what the branch is
+    create_branch(ctx, "dev")            branch/branch-dev/schema/…                 every schema, no rows
+    create_branch(ctx, "dev", tag="v1")  and snapshot/snapshot-3, tag/tag-v1        the rows of the tag
+    fast_forward(ctx, "dev")             main from the branch's first snapshot on is what the branch is
 
 A branch is metadata of its own over shared data files: deleting it leaves its data files to the removal of orphan
 files, and so does a rollback. A branch exists once it has a schema, which is therefore written last and deleted first.

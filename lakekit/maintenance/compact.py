@@ -148,7 +148,7 @@ def _open_partition(
         ctx=ctx,
         partition=partition,
         bucket=UNAWARE_BUCKET,
-        names=make_file_names(ctx),
+        file_names=make_file_names(ctx),
         deletions=vectors.positions,
         snapshot_id=restored.snapshot_id,
     )
@@ -163,14 +163,14 @@ def restore_vectors(
     return BucketDeletionVectors.restore(ctx, partition, UNAWARE_BUCKET, touched)
 
 
-def compaction_message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
+def compaction_message(ctx: TableContext, partition: bytes, compact_result: CompactResult) -> CommitMessage:
     """Return the commit message of a compaction."""
     return CommitMessage(
         partition=partition,
         bucket=UNAWARE_BUCKET,
         total_buckets=ctx.options.bucket,
-        compact_before=result.before,
-        compact_after=result.after,
+        compact_before=compact_result.before,
+        compact_after=compact_result.after,
     )
 
 

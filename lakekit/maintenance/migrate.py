@@ -62,16 +62,17 @@ _BATCH_ROWS = 131_072
 class MigratedFile:
     """A file to take over: its path, what its footer says, and the table schema it was written with.
 
-    `values` are those of its partition, as rows hold them; `names` the columns that it holds, `stats` the columns whose
-    null count and bounds are known, `partition_types` its own types of partition columns that it holds too.
+    `partition_values` are those of its partition, as rows hold them; `column_names` the columns that it holds, `stats`
+    the columns whose null count and bounds are known, `partition_types` its own types of partition columns that it
+    holds too.
     """
 
     path: str
     size_bytes: int
     row_count: int
     format_name: str
-    values: tuple[object, ...]
-    names: frozenset[str]
+    partition_values: tuple[object, ...]
+    column_names: frozenset[str]
     stats: Mapping[str, ColumnStats]
     schema_id: int
     partition_types: Mapping[str, DataType] = EMPTY
@@ -144,7 +145,9 @@ def _target_paths(ctx: TableContext, placed_files: Sequence[_PlacedFile]) -> lis
 
 def _encode_partition(ctx: TableContext, source: MigratedFile) -> bytes:
     types = [field.type for field in ctx.schema.partition_fields]
-    return binary_row.with_arity(binary_row.encode_row(source.values, types), len(types)) if types else EMPTY_ROW
+    return (
+        binary_row.with_arity(binary_row.encode_row(source.partition_values, types), len(types)) if types else EMPTY_ROW
+    )
 
 
 def _write_snapshot(
@@ -203,15 +206,15 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     options = TableOptions.parse({**ctx.options.texts, "file.format": source.format_name})
     shape = shapes.file_spec(replace(ctx, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
     keys = ctx.schema.partition_keys
-    file_fields = [field for field in ctx.schema.fields if field.name in source.names and field.name not in keys]
+    file_fields = [field for field in ctx.schema.fields if field.name in source.column_names and field.name not in keys]
     stats = {name: source.stats[name] for name in source.stats.keys() - set(keys)}
-    stats |= {name: _stats_of_nulls(source) for name in ctx.schema.names if name not in source.names}
+    stats |= {name: _stats_of_nulls(source) for name in ctx.schema.names if name not in source.column_names}
     stats |= {
         name: _stats_of_constant(column, ctx.schema.field(name), source)
         for name, column in _partition_series(ctx, partition).items()
     }
     modes = [
-        STATS_NONE if field.name in keys and field.name not in source.names else mode
+        STATS_NONE if field.name in keys and field.name not in source.column_names else mode
         for field, mode in zip(shape.value_fields, shape.value_modes, strict=True)
     ]
     measured_fields = frozenset(shape.bounds_fields)

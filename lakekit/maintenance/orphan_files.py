@@ -245,7 +245,7 @@ def _storage_time_ms(ctx: TableContext) -> int:
 
 
 def _list_candidates(
-    ctx: TableContext, outside: Sequence[str], lists: Lists | None
+    ctx: TableContext, external_roots: Sequence[str], lists: Lists | None
 ) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Return every file that could be an orphan, and the directories of buckets and partitions."""
     layout = ctx.paths
@@ -275,7 +275,7 @@ def _list_candidates(
         _list_unfinished_writes(ctx, layout.root, _CLOCK_FILE_PREFIX, ""),
         _list_unfinished_writes(ctx, layout.root, f".{_CLOCK_FILE_PREFIX}"),
     ]
-    files, directories = _list_data_directories(ctx, outside, lists)
+    files, directories = _list_data_directories(ctx, external_roots, lists)
     return [*listings, *files], directories
 
 
@@ -351,7 +351,7 @@ def _has_schema(ctx: TableContext, directory: str) -> bool:
 
 
 def _list_data_directories(
-    ctx: TableContext, outside: Sequence[str], lists: Lists | None
+    ctx: TableContext, external_roots: Sequence[str], lists: Lists | None
 ) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Return the files of all bucket directories, and the directories of partitions and buckets.
 
@@ -362,8 +362,8 @@ def _list_data_directories(
     below = partial(side_by_side, storage.list) if lists is None else lists
     tops = [
         f"{layout.root.rstrip('/')}/{layout.directory}",
-        *outside,
-        *(f"{root}/{layout.directory}" for root in outside),
+        *external_roots,
+        *(f"{root}/{layout.directory}" for root in external_roots),
     ]  # the reference writes there
     directories: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
     seen: list[Stat] = []

@@ -244,8 +244,8 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
         bucket=UNAWARE_BUCKET,
         level=0,
         source=APPEND_SOURCE,
-        names=make_file_names(ctx),
-        keyed=False,
+        file_names=make_file_names(ctx),
+        is_keyed=False,
         first_sequence_number=min(file.min_sequence_number for file in bucket.files),
     )
     return CommitMessage(

@@ -344,7 +344,7 @@ class _TagProgress(NamedTuple):
     """The last snapshot that was examined for automatic tags, while the last automatic tag was `last_tag`."""
 
     last_tag: str | None
-    end: Snapshot
+    last_snapshot: Snapshot
 
 
 def create_automatic_tags(ctx: TableContext, *, dry_run: bool = False) -> list[str]:
@@ -377,9 +377,9 @@ def create_automatic_tags(ctx: TableContext, *, dry_run: bool = False) -> list[s
     if (
         seen is not None
         and seen.last_tag == (None if last is None else last.name)
-        and snapshots.find(ctx, seen.end.id) == seen.end
+        and snapshots.find(ctx, seen.last_snapshot.id) == seen.last_snapshot
     ):
-        number = max(number, seen.end.id + 1)  # nobody rolled back since
+        number = max(number, seen.last_snapshot.id + 1)  # nobody rolled back since
     made: list[str] = []
     end: Snapshot | None = None
     for snapshot in _snapshots_from(ctx, number):

@@ -69,15 +69,15 @@ def empty_entries() -> ManifestEntries:
 
 
 def manifest_files(
-    location: MetadataLocation, snapshot: Snapshot, which: ManifestListKind = "all"
+    location: MetadataLocation, snapshot: Snapshot, list_kind: ManifestListKind = "all"
 ) -> list[ManifestFileMeta]:
     """Return the manifests of a snapshot, in order.
 
-    `which`: read the base list, the delta list, both (`all`) or the changelog list. A snapshot without a changelog list
-    has no changelog manifests. Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
+    `list_kind`: read the base list, the delta list, both (`all`) or the changelog list. A snapshot without a changelog
+    list has no changelog manifests. Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     manifest_metas: list[ManifestFileMeta] = []
-    for kind in _list_kinds(which):
+    for kind in _list_kinds(list_kind):
         name, size_bytes = _list_name_and_size(snapshot, kind)
         if name is not None:
             manifest_metas += _read_once(
@@ -91,13 +91,13 @@ def manifest_files(
     return manifest_metas
 
 
-def _list_kinds(which: ManifestListKind) -> tuple[ManifestListKind, ...]:
-    return ("base", "delta") if which == "all" else (which,)
+def _list_kinds(list_kind: ManifestListKind) -> tuple[ManifestListKind, ...]:
+    return ("base", "delta") if list_kind == "all" else (list_kind,)
 
 
-def _list_name_and_size(snapshot: Snapshot, which: ManifestListKind) -> tuple[str | None, int | None]:
+def _list_name_and_size(snapshot: Snapshot, list_kind: ManifestListKind) -> tuple[str | None, int | None]:
     """Return the name of one manifest list of a snapshot (None: no such list), and its size (None: unknown)."""
-    match which:
+    match list_kind:
         case "base":
             return snapshot.base_manifest_list, snapshot.base_manifest_list_size
         case "delta":

@@ -223,12 +223,12 @@ def _describe_location(location: MetadataLocation) -> str:
     return "it has no schema/ folder" + _describe_folder(location, inside)
 
 
-def _describe_folder(location: MetadataLocation, inside: list[Stat]) -> str:
+def _describe_folder(location: MetadataLocation, entries: list[Stat]) -> str:
     parent, _, own = location.paths.root.rpartition("/")
-    tables = [entry.name for entry in inside[:_MAX_LISTED] if entry.is_dir and _is_table(location, entry.path)]
+    tables = [entry.name for entry in entries[:_MAX_LISTED] if entry.is_dir and _is_table(location, entry.path)]
     if tables:
         return f". It looks like a database; its tables are {_join_names(tables)}"
-    databases = [entry.name.removesuffix(".db") for entry in inside if entry.is_dir and entry.name.endswith(".db")]
+    databases = [entry.name.removesuffix(".db") for entry in entries if entry.is_dir and entry.name.endswith(".db")]
     if databases:
         return f". It looks like a warehouse; its databases are {_join_names(databases)}"
     if _is_table(location, parent):

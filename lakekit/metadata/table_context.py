@@ -4,7 +4,7 @@
     ctx.schema, ctx.options, ctx.paths, ctx.storage
 
     with catalog_lock(ctx) as lock:              what a catalog provides: a lock for new schemas and snapshots
-        lock.check()                             the lock is still ours
+        lock.check_held()                        the lock is still ours
         storage.put_if_absent(path, data)        makes a commit safe; the lock keeps out engines that need one
     schema_changed(ctx, schema)                  and schema notifications
 
@@ -313,7 +313,7 @@ def _branch_layout(name: str, paths: TablePaths, branch: str) -> TablePaths:
 class HeldLock(Protocol):
     """A lock that is held."""
 
-    def check(self) -> None:
+    def check_held(self) -> None:
         """Raise `LockLost` if another process may hold the lock by now."""
         ...
 
@@ -333,7 +333,7 @@ class CatalogEnvironment(Protocol):
 class NoLock:
     """The lock of a table without a catalog lock: always held."""
 
-    def check(self) -> None:
+    def check_held(self) -> None:
         """Do nothing: without a lock nothing can be lost."""
 
 
@@ -347,7 +347,7 @@ def catalog_lock(table: CatalogedTable) -> AbstractContextManager[HeldLock]:
 
 def lock_check(lock: HeldLock) -> Callable[[], None] | None:
     """Return a function that checks that the lock is still ours; None without a lock."""
-    return None if isinstance(lock, NoLock) else lock.check
+    return None if isinstance(lock, NoLock) else lock.check_held
 
 
 def schema_changed(table: CatalogedTable, schema: TableSchema) -> None:

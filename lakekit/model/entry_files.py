@@ -175,15 +175,15 @@ class _EntryOrigin:
         self.containers = containers
         self.path = path
 
-    def make_error(self, why: str, field: str, row: int = 0) -> Corrupt:
+    def make_error(self, problem: str, field: str, row: int = 0) -> Corrupt:
         for container in self.containers:
             for block in container.blocks:
                 if row < block.count:
                     return avro_columns.with_block_offset(
-                        Corrupt(f"{why}, in record {row}", field=field), container, block
+                        Corrupt(f"{problem}, in record {row}", field=field), container, block
                     )
                 row -= block.count
-        return invalid_field(why, field, self.path)
+        return invalid_field(problem, field, self.path)
 
 
 def _entries_table(

@@ -429,14 +429,14 @@ class Levels(PictureWidget):
         self._query = LevelQuery(probe=None if probe is None else probe.key_prefix, notes=(*notes, *lines))
         self._explain = picture.explain_scan(self.table, condition, self._to_at_argument(self.at))
 
-    def _format_files_read(self, state: BucketState, count: int, other_bucket_count: int) -> str:
+    def _format_files_read(self, bucket_state: BucketState, count: int, other_bucket_count: int) -> str:
         """Return a text on how many files a read opens."""
         what = " and ".join(
             filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}"))
         )
-        at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
+        at = f" at snapshot {bucket_state.snapshot_id}" if len(self._states) > 1 else ""
         more = f", {plural(other_bucket_count, 'file')} in other buckets" if other_bucket_count else ""
-        return f"{what}{at}: {count} of {plural(len(state.files), 'file')} to be read{more}"
+        return f"{what}{at}: {count} of {plural(len(bucket_state.files), 'file')} to be read{more}"
 
     # ---- the chosen file ---------------------------------------------------------------------------------------------
 

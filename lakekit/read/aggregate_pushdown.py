@@ -95,7 +95,7 @@ class AggregateRequest:
 class FileAggregate(NamedTuple):
     """The answer of one file's indexes: the number of rows that satisfy the condition, and each column's totals."""
 
-    rows: int
+    row_count: int
     totals: Mapping[str, ColumnTotals]
 
 
@@ -539,7 +539,7 @@ def _combine_answers(request: AggregateRequest, parts: Sequence[FileAggregate]) 
     That is a key of the column, a number of rows, or a sum of any size.
     """
     if request.column is None or request.kind == "len":
-        return sum(part.rows for part in parts)
+        return sum(part.row_count for part in parts)
     figures = [part.totals[request.column] for part in parts]
     match request.kind:
         case "sum":
@@ -547,7 +547,7 @@ def _combine_answers(request: AggregateRequest, parts: Sequence[FileAggregate]) 
         case "count":
             return sum(column_totals.count for column_totals in figures)
         case "null_count":
-            return sum(part.rows - column_totals.count for part, column_totals in zip(parts, figures, strict=True))
+            return sum(part.row_count - column_totals.count for part, column_totals in zip(parts, figures, strict=True))
         case "min":
             return min(
                 (column_totals.minimum for column_totals in figures if column_totals.minimum is not None), default=None

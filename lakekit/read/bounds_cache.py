@@ -85,13 +85,13 @@ _CACHED_TOTALS_BYTES = 400
 
 
 class _CachedTotals(NamedTuple):
-    """The totals of a column: `numbers[:, i]` for the file `paths[i]`.
+    """The totals of a column: `totals_by_file[:, i]` for the file `paths[i]`.
 
     Its bounds are valid only where `bounded`; those of a file without values mean nothing.
     """
 
     paths: pa.Array
-    numbers: Ints
+    totals_by_file: Ints
     bounded: Mask
 
 
@@ -119,7 +119,7 @@ def get_cached_totals(
 
 
 def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
-    counts, totals, leasts, greatests = cached.numbers[:, at]
+    counts, totals, leasts, greatests = cached.totals_by_file[:, at]
     # in halves: the sum may be beyond 64 bits
     total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())
     has_values = counts > 0
@@ -153,7 +153,7 @@ def cache_totals(
         before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, name))
         if before is not None:
             updated = _merge_totals(before, updated, paths)
-        weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _CACHED_TOTALS_BYTES
+        weight = updated.paths.nbytes + updated.totals_by_file.nbytes + updated.bounded.nbytes + _CACHED_TOTALS_BYTES
         ctx.runtime.metadata_cache.put({_cache_key(ctx, name): updated}, weight)
 
 
@@ -184,7 +184,7 @@ def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[s
     if len(before.paths) + len(added.paths) > _MAX_PATHS:
         stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
     mask = stays.to_numpy(zero_copy_only=False)
-    numbers = np.concatenate([before.numbers[:, mask], added.numbers], axis=1)
+    numbers = np.concatenate([before.totals_by_file[:, mask], added.totals_by_file], axis=1)
     return _CachedTotals(
         pa.concat_arrays([before.paths.filter(stays), added.paths]),
         numbers,

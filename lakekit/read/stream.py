@@ -347,24 +347,27 @@ class StreamCursor:
             self.ctx.runtime.wait(self.poll_ms)
             start = self.find_start()
         number = start.next_id
-        self.snapshot_before = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
+        self.snapshot_before = snapshots.find_change(self.ctx, number - 1) if start.initial_state is None else None
         if self._starts_at_newest():
             # "now" is later when the stream begins again, and the changes in between would be lost
             self.offset.reach(number)
-        if start.state is not None and start.state.snapshot is not None:
-            if self._is_behind_the_end(start.state.snapshot):
+        if start.initial_state is not None and start.initial_state.snapshot is not None:
+            if self._is_behind_the_end(start.initial_state.snapshot):
                 msg = (
-                    f"the stream of {self.ctx.name} would begin with snapshot {start.state.snapshot.id}, which is "
+                    f"the stream of {self.ctx.name} would begin with snapshot {start.initial_state.snapshot.id}, "
+                    "which is "
                     "behind its end: begin with an older one"
                 )
                 raise InvalidOption(
                     msg, key="until", value=str(self.last_id if self.last_id is not None else self.until)
                 )
             yield self._make_change(
-                self.read_state(start.state, start.state.snapshot), start.state.snapshot, STATE_KIND
+                self.read_state(start.initial_state, start.initial_state.snapshot),
+                start.initial_state.snapshot,
+                STATE_KIND,
             )
-            self.last_snapshot = start.state.snapshot
-            if self._passes_watermark(start.state.snapshot):
+            self.last_snapshot = start.initial_state.snapshot
+            if self._passes_watermark(start.initial_state.snapshot):
                 return
         while self.last_id is None or number <= self.last_id:
             snapshot = self.find_snapshot(number)

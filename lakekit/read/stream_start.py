@@ -65,7 +65,7 @@ _CHANGELOG_HINTS = (
 class StreamStart:
     """A state to read first, or None; and the snapshot that comes next."""
 
-    state: Position | None = None
+    initial_state: Position | None = None
     next_id: int
 
 
@@ -191,7 +191,7 @@ def _state_position(ctx: TableContext, mode: str, scan_options: Mapping[str, str
 
 
 def _start_after(position: Position) -> StreamStart | None:
-    return None if position.snapshot is None else StreamStart(state=position, next_id=position.snapshot.id + 1)
+    return None if position.snapshot is None else StreamStart(initial_state=position, next_id=position.snapshot.id + 1)
 
 
 def _start_since_creation(ctx: TableContext, time_ms: int, newest: Snapshot) -> StreamStart:
@@ -202,7 +202,7 @@ def _start_since_creation(ctx: TableContext, time_ms: int, newest: Snapshot) -> 
     earlier = snapshots.latest_change_at_or_before(ctx, time_ms - 1)
     if earlier is not None and earlier.id < newest.id:
         return StreamStart(next_id=earlier.id + 1)
-    return StreamStart(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
+    return StreamStart(initial_state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
 
 
 def _first_change_since(ctx: TableContext, time_ms: int, newest_id: int) -> int:

@@ -1,9 +1,10 @@
 """Callers' conditions and values, as expressions or SQL text, checked against the table's columns.
 
-    condition("v > 1 AND dt = '2024-03-31'", ctx)          ->   pl.Expr
+    condition_on_table("v > 1 AND dt = '2024-03-31'", ctx)      ->   pl.Expr
         raises if a column does not exist, or the text is no condition
-    expand(pl.first() > 6, {"k": Int32, "g": Int32})       ->   pl.col("k") > 6
-    expand(pl.any_horizontal(cs.numeric() == 0), …)        ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
+    expand_to_columns(pl.first() > 6, {"k": Int32, …})          ->   pl.col("k") > 6
+    expand_to_columns(pl.any_horizontal(cs.numeric() == 0), …)
+                                                        ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
 
 They are checked before anything is read. A row is selected if its condition is true; false and null do not select it,
 as in SQL.

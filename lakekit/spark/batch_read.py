@@ -78,7 +78,7 @@ class RowFilter:
     understood.
     """
 
-    where: pl.Expr | None = None
+    condition: pl.Expr | None = None
     scan_filter: ScanFilter = NO_FILTER
     predicates: tuple[Predicate | None, ...] = ()
 
@@ -146,12 +146,12 @@ def parse_filter(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     predicates = [
         parse_exact(filter_to_pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided
     ]
-    return RowFilter(where=expr, scan_filter=scan_filter, predicates=tuple(predicates) if is_complete else (None,))
+    return RowFilter(condition=expr, scan_filter=scan_filter, predicates=tuple(predicates) if is_complete else (None,))
 
 
 def columns_to_read(ctx: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
     """Return the columns to read: the output columns, then those that only the condition uses."""
-    used = [] if rows.where is None else rows.where.meta.root_names()
+    used = [] if rows.condition is None else rows.condition.meta.root_names()
     names = {field.name for field in out}
     return (*out, *(field for field in ctx.schema.fields if field.name in used and field.name not in names))
 
@@ -219,10 +219,10 @@ def plan_state_jobs(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> I
         ctx=scan.ctx,
         fields=columns_to_read(scan.ctx, out, rows),
         output_fields=with_kind(scan.kind_column, out, numbered=scan.with_sequence_number),
-        where=rows.where,
+        condition=rows.condition,
         key_conditions=rows.scan_filter.key_conditions,
         kind_column=scan.kind_column,
-        numbered=scan.with_sequence_number,
+        numbers_rows=scan.with_sequence_number,
         keeps_deletes=scan.keeps_deletes,
     )
     for plan in scan.plans(rows.scan_filter):
@@ -285,9 +285,9 @@ def plan_change_jobs(
         ctx=source.ctx,
         fields=tuple(fields),
         output_fields=output_fields,
-        where=rows.where,
+        condition=rows.condition,
         kind_column=source.kind_column,
-        numbered=source.with_sequence_number,
+        numbers_rows=source.with_sequence_number,
     )
     if compares:
         return [(replace(what, mode="difference"), spark_tasks.plan_difference_tasks(*plans), plans)]

@@ -488,7 +488,9 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
             TASK_COLUMN,
             number if job.task_signs is None else functions.get(functions.lit(list(job.task_signs)), number),
         )
-    names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
+    names = [
+        name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.column_names
+    ]
     if names and hasattr(functions, "arrow_udf"):
         return df.withColumn(
             TASK_COLUMN,

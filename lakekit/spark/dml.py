@@ -169,7 +169,7 @@ class BucketGroups:
     inserted have a group too: the one that has, or may make, their bucket.
     """
 
-    count: int
+    group_count: int
     parallelism: WriteParallelism | None = None
     by_file: bool = False
 
@@ -181,15 +181,17 @@ class BucketGroups:
         """
         cut = divide_write(ctx, parallelism=slots, max_tasks=most, batch=False)
         if cut is not None:
-            return BucketGroups(count=cut.tasks, parallelism=cut)
+            return BucketGroups(group_count=cut.tasks, parallelism=cut)
         by_file = not ctx.has_buckets and not ctx.options.deletion_vectors_enabled
-        return BucketGroups(count=max(1, parallelism) if by_file or ctx.schema.partition_keys else 1, by_file=by_file)
+        return BucketGroups(
+            group_count=max(1, parallelism) if by_file or ctx.schema.partition_keys else 1, by_file=by_file
+        )
 
-    def of_place(self, partition: bytes, bucket: int) -> int:
+    def group_of_bucket(self, partition: bytes, bucket: int) -> int:
         """Return the group of a bucket. Not for groups of files."""
         if self.parallelism is not None:
             return (self.parallelism.first(partition) + bucket % self.parallelism.assigners) % self.parallelism.tasks
-        return crc32(partition) % self.count
+        return crc32(partition) % self.group_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +240,7 @@ class MergeJob:
     def deciding(self) -> tuple[str, ...]:
         """The columns of the table that decide the group of a row."""
         if self.groups.parallelism is not None:
-            return self.tasks.names if self.groups.count > 1 else ()
+            return self.tasks.column_names if self.groups.group_count > 1 else ()
         return () if self.groups.by_file else tuple(self.ctx.schema.partition_keys)
 
     @cached_property
@@ -271,20 +273,20 @@ class MergeJob:
     def group(self, number: int) -> TargetRows:
         """Return the target rows of a group."""
         if self.groups.by_file:
-            return replace(self.target, part=(number, self.groups.count))
+            return replace(self.target, file_share=(number, self.groups.group_count))
         return replace(self.target, bucket_ids=self.bucket_groups[number])
 
     def destination(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """Return the group of each row of a frame that has the deciding columns, as the table has them."""
         if self.groups.by_file:
-            return np.arange(frame.height, dtype=np.int32) % self.groups.count
+            return np.arange(frame.height, dtype=np.int32) % self.groups.group_count
         if not self.deciding:
             return np.zeros(frame.height, np.int32)
         deciding = row_conversion.convert_columns(frame, self.ctx, self.deciding)
         if self.groups.parallelism is not None:
             return self.tasks.task_numbers(deciding)
         codes = bucket_assigners.encode_partitions(deciding, self.ctx)
-        return np.array([self.groups.of_place(row, 0) for row in codes.rows], np.int32)[
+        return np.array([self.groups.group_of_bucket(row, 0) for row in codes.partition_rows], np.int32)[
             codes.codes
         ]  # scalar: one a partition
 
@@ -500,10 +502,10 @@ def _build_job(
     slots = session.slots(spark)
     wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
-    places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
+    places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.group_count)]
     if target.snapshot is not None and not groups.by_file:
         for bucket_id in target.places(None if plan.not_matched_by_source else plans.target_only_condition(plan, ctx)):
-            places[groups.of_place(*bucket_id)].add(bucket_id)
+            places[groups.group_of_bucket(*bucket_id)].add(bucket_id)
     job = MergeJob(
         ctx=replace(ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing
         plan=plan,
@@ -541,12 +543,12 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
             if inserted is None or not inserted.meta.undo_aliases().meta.eq(col(other)):
                 return None
         pairs.append((name, other))
-    return tuple(pairs) if pairs or job.groups.count == 1 else None
+    return tuple(pairs) if pairs or job.groups.group_count == 1 else None
 
 
 def _run_job(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
     """Return the answers of the tasks that merge."""
-    count = job.groups.count
+    count = job.groups.group_count
     letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(
         partial(send_source_rows, job), MESSAGE_SCHEMA
     )

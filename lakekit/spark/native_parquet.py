@@ -130,7 +130,7 @@ def _may_open_files(ctx: TableContext, mode: str) -> bool:
     Raises `Unsupported` for the mode "on" where only lakekit can open the files.
     """
     options = ctx.options
-    if ctx.storage.polars(ctx.root) is None:
+    if ctx.storage.polars_path(ctx.root) is None:
         if mode == "on":
             msg = f"spark.read.native=on, and only lakekit can open the files of {ctx.name}"
             raise Unsupported(msg, feature="spark.read")
@@ -176,13 +176,13 @@ def _is_native(t: DataType) -> bool:
     return t.root in NATIVE_TYPES and all(_is_native(part) for part in t.parts)
 
 
-def _is_widening(have: DataType, want: DataType) -> bool:
-    """Return whether every value of type `have` is a value of type `want`, in Spark's cast and in Paimon's cast."""
-    if have.root in INTEGERS and want.root in INTEGERS:
-        return INTEGERS.index(have.root) <= INTEGERS.index(want.root)
-    if have.root in STRINGS and want.root == "VARCHAR":
-        return (have.length or 0) <= (want.length or 0)
-    return (have.root, want.root) == ("FLOAT", "DOUBLE")
+def _is_widening(have: DataType, target: DataType) -> bool:
+    """Return whether every value of type `have` is a value of type `target`, in Spark's cast and in Paimon's cast."""
+    if have.root in INTEGERS and target.root in INTEGERS:
+        return INTEGERS.index(have.root) <= INTEGERS.index(target.root)
+    if have.root in STRINGS and target.root == "VARCHAR":
+        return (have.length or 0) <= (target.length or 0)
+    return (have.root, target.root) == ("FLOAT", "DOUBLE")
 
 
 def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:

@@ -82,15 +82,15 @@ _NO_SNAPSHOT = -1
 class StreamPartition:
     """What a task of a stream reads: a task's bytes with the columns of a snapshot's schema.
 
-    Where `task` is None, it reads all that the snapshot brought. `takes`: only rows that take away, or only those that
-    add.
+    Where `task` is None, it reads all that the snapshot brought. `only_retractions`: only rows that take away, or only
+    those that add.
     """
 
     snapshot_id: int
     schema_id: int
     is_state: bool
     task: bytes | None
-    takes: bool | None = None
+    only_retractions: bool | None = None
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -102,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ctx = batch_read.context_for_tasks(table, None, None)
         self.stream = following.open_stream(ctx)
         self.output_fields = data_source.select_columns(self.stream.fields, schema, ctx.name, self.kind_column)
-        self.where = batch_read.parse_filter(ctx, options.get("filter")).where
+        self.where = batch_read.parse_filter(ctx, options.get("filter")).condition
         self.newest_id: int | None = None
 
     # ---- offsets
@@ -125,8 +125,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begun = self.stream.find_start()
             if begun is None:
                 return start
-            if begun.state is not None and begun.state.snapshot is not None:
-                return self._offset(begun.state.snapshot.id, first=begun.next_id, state=1)
+            if begun.initial_state is not None and begun.initial_state.snapshot is not None:
+                return self._offset(begun.initial_state.snapshot.id, first=begun.next_id, state=1)
             last = self._last_id_within_limit(begun.next_id, limit)
             return self._offset(last, first=begun.next_id, state=0)
         self._check_offset(start)
@@ -228,7 +228,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             parts = _make_partitions(batch, [task for _, task in tasks])
             if moves:  # a key leaves one partition before it comes into another
-                parts = [replace(part, takes=takes) for takes in (True, False) for part in parts]
+                parts = [replace(part, only_retractions=takes) for takes in (True, False) for part in parts]
             own = [()] * len(parts) if is_one else [bucket_id for bucket_id, _ in tasks]
             for bucket_id, part in zip(own, parts, strict=True):
                 by_bucket.setdefault(bucket_id, []).append(part)
@@ -239,7 +239,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts: tuple[StreamPartition, ...] | None = partition.value
         for part in parts or ():
             for batch in self._read_partition(part):
-                yield batch if part.takes is None else self._select_kinds(batch, takes=part.takes)
+                yield batch if part.only_retractions is None else self._select_kinds(batch, takes=part.only_retractions)
 
     def _select_kinds(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
         """Return the rows that take away, or those that add; without kinds all of them add."""
@@ -256,10 +256,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if part.task is None:
             yield from self._overwrite_task(ctx, part, output_fields)
             return
-        fields = batch_read.columns_to_read(ctx, self.output_fields, batch_read.RowFilter(where=self.where))
+        fields = batch_read.columns_to_read(ctx, self.output_fields, batch_read.RowFilter(condition=self.where))
         plain = types.read_fields(self.output_fields)
         if part.is_state:
-            what = spark_tasks.ReadJob(ctx=ctx, fields=fields, output_fields=plain, where=self.where)
+            what = spark_tasks.ReadJob(ctx=ctx, fields=fields, output_fields=plain, condition=self.where)
             yield from (
                 batch if self.kind_column is None else _add_kind_column(batch, output_fields)
                 for batch in spark_tasks.read_task_batches(what, part.task)
@@ -270,7 +270,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     ctx=ctx,
                     fields=fields,
                     output_fields=output_fields,
-                    where=self.where,
+                    condition=self.where,
                     mode="written",
                     kind_column=self.kind_column,
                 ),

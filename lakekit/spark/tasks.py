@@ -121,7 +121,7 @@ def decode_task(data: bytes) -> ReadTask:
     """
     if data[:4] != MAGIC:
         raise Corrupt(f"a task of a read begins with {MAGIC!r}, found {data[:4]!r}", offset=0, field="magic")
-    cursor = Cursor(data, at=4, end=max(4, len(data) - 4))
+    cursor = Cursor(data, offset=4, end=max(4, len(data) - 4))
     version = cursor.u8("version")
     if version != VERSION:
         msg = (
@@ -160,7 +160,7 @@ class ReadJob:
 
     They read the columns `fields` of the table and return `output_fields`, with the kind of each row before them where
     `kind_column` names one. `mode`: "state", the rows of a table; "written", rows of files as stored; "difference" of
-    two states. `where` is applied to every row; `key_conditions` are its conjuncts on key columns, which merges
+    two states. `condition` is applied to every row; `key_conditions` are its conjuncts on key columns, which merges
     apply early. `keeps_deletes`: rows whose newest version is a delete stay.
     """
 
@@ -168,10 +168,10 @@ class ReadJob:
     fields: tuple[Field, ...]
     output_fields: tuple[Field, ...]
     mode: Literal["state", "written", "difference"] = "state"
-    where: pl.Expr | None = None
+    condition: pl.Expr | None = None
     key_conditions: tuple[pl.Expr, ...] = ()
     kind_column: str | None = None
-    numbered: bool = False
+    numbers_rows: bool = False
     keeps_deletes: bool = False
 
     @property
@@ -179,7 +179,7 @@ class ReadJob:
         """The system columns that are read."""
         if self.kind_column is None and self.mode == "state":
             return ()
-        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KIND_COLUMNS
+        return lazy_frames.KIND_AND_SEQUENCE if self.numbers_rows else lazy_frames.KIND_COLUMNS
 
 
 def read_task_batches(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
@@ -218,8 +218,8 @@ def _scan_task(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
 def _filter_and_project(job: ReadJob, frame: pl.LazyFrame) -> pl.LazyFrame:
     if job.kind_column is not None or job.mode != "state":
         frame = lazy_frames.select_changes(frame, job.kind_column, job.fields, job.system)
-    if job.where is not None:
-        frame = polars_pushdown.filter_rows(frame, job.where, polars_schema(job.fields, timestamp_unit="us"))
+    if job.condition is not None:
+        frame = polars_pushdown.filter_rows(frame, job.condition, polars_schema(job.fields, timestamp_unit="us"))
     return frame.select(col(field.name) for field in job.output_fields)
 
 
@@ -235,7 +235,7 @@ def _read_slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
             f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice"
         )
     names = [*(field.name for field in job.fields), *job.system]
-    where = job.where
+    where = job.condition
     if where is not None:
         where = (
             None
@@ -343,7 +343,7 @@ class SizedPiece:
     A merge that was to be cut into `slices` is cut into `slice_count`.
     """
 
-    piece: SplitPiece
+    split_piece: SplitPiece
     weight_bytes: int
     slices: int = 1
     slice_count: int = 1
@@ -366,7 +366,7 @@ def plan_difference_tasks(before: Plan, after: Plan) -> list[bytes]:
     for plan in (before, after):
         files = _PlanFiles(plan)
         for piece in (
-            *(sized.piece for sized in _split_raw_files(plan, files, plan.raw_indices, 1 << 62)),
+            *(sized.split_piece for sized in _split_raw_files(plan, files, plan.raw_indices, 1 << 62)),
             *_split_merged_buckets(plan, files),
         ):
             bucket_id = (piece.split.partition, piece.split.bucket)
@@ -378,7 +378,7 @@ def plan_difference_tasks(before: Plan, after: Plan) -> list[bytes]:
 
 def tasks_by_bucket(plan: Plan) -> dict[tuple[bytes, int], bytes]:
     """Return a task for each (partition, bucket) of a plan's unmerged files, in their order."""
-    pieces = [sized.piece for sized in _split_raw_files(plan, _PlanFiles(plan), plan.raw_indices, 1 << 62)]
+    pieces = [sized.split_piece for sized in _split_raw_files(plan, _PlanFiles(plan), plan.raw_indices, 1 << 62)]
     return {(piece.split.partition, piece.split.bucket): encode_task(ReadTask(pieces=(piece,))) for piece in pieces}
 
 
@@ -398,13 +398,14 @@ def _pack_pieces(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadT
     for item in sized:
         if item.slice_count > 1:
             yield from (
-                ReadTask(pieces=(item.piece,), slice=number, slices=item.slices) for number in range(item.slice_count)
+                ReadTask(pieces=(item.split_piece,), slice=number, slices=item.slices)
+                for number in range(item.slice_count)
             )
             continue
         if pieces and weight + item.weight_bytes > size_bytes:
             yield ReadTask(pieces=tuple(pieces))
             pieces, weight = [], 0
-        pieces.append(item.piece)
+        pieces.append(item.split_piece)
         weight += item.weight_bytes
     if pieces:
         yield ReadTask(pieces=tuple(pieces))
@@ -470,12 +471,12 @@ def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) 
     for at in raw.tolist():  # scalar: one a file
         own = int(weights[at])
         if indices and (places[at] != places[indices[-1]] or weight + own > size_bytes):
-            yield SizedPiece(piece=SplitPiece(split=files.split(indices, facts, raw=True)), weight_bytes=weight)
+            yield SizedPiece(split_piece=SplitPiece(split=files.split(indices, facts, raw=True)), weight_bytes=weight)
             indices, weight = [], 0
         indices.append(at)
         weight += own
     if indices:
-        yield SizedPiece(piece=SplitPiece(split=files.split(indices, facts, raw=True)), weight_bytes=weight)
+        yield SizedPiece(split_piece=SplitPiece(split=files.split(indices, facts, raw=True)), weight_bytes=weight)
 
 
 def _split_merged_buckets(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]:
@@ -498,4 +499,4 @@ def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Itera
             -(-merge_read.estimate_decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
         )
         count = len(split_merge(merge, wanted)) if wanted > 1 else 1
-        yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, slice_count=count)
+        yield SizedPiece(split_piece=piece, weight_bytes=weight, slices=wanted, slice_count=count)

@@ -122,7 +122,7 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
     ctx = job.ctx
     try:
         pieces = row_conversion.open_input(_to_table_columns(job, batch), ctx).iter_frames(ctx)
-        frames = [row_conversion.convert_columns(frame, ctx, job.tasks.names) for frame in pieces]
+        frames = [row_conversion.convert_columns(frame, ctx, job.tasks.column_names) for frame in pieces]
         numbers = [job.tasks.task_numbers(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array(

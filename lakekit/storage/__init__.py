@@ -51,7 +51,7 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     scheme = "file" if scheme_match is None else scheme_match.group(1).lower()
     if scheme == "file":
         path = absolute_path(text if scheme_match is None else _path_of_url(text))
-        return LocalStorage().confined([path]), path
+        return LocalStorage().with_roots([path]), path
     if scheme in SCHEMES:
         opened: tuple[Storage, str] = plugins.load("storage", "object-store").open(text, storage_options)
         return opened
@@ -68,7 +68,7 @@ def confine(storage: Storage, *roots: str) -> Storage:
     Other storages are returned unchanged. A root itself may be a link: the caller or the catalog names it. `add_roots`
     adds roots.
     """
-    return storage.confined(roots) if isinstance(storage, SupportsConfinement) else storage
+    return storage.with_roots(roots) if isinstance(storage, SupportsConfinement) else storage
 
 
 def add_roots(storage: Storage, roots: Iterable[str]) -> Storage:
@@ -76,7 +76,7 @@ def add_roots(storage: Storage, roots: Iterable[str]) -> Storage:
 
     For example the external roots of a table that the caller or the catalog allows.
     """
-    return storage.confined_too(roots) if roots and isinstance(storage, SupportsConfinement) else storage
+    return storage.with_added_roots(roots) if roots and isinstance(storage, SupportsConfinement) else storage
 
 
 def with_path_cache(storage: Storage) -> Storage:
@@ -89,11 +89,11 @@ def polars_paths(storage: Storage, paths: Sequence[str]) -> list[str]:
 
     On a local disk only directories are checked again.
     """
-    if isinstance(storage, LocalStorage) and type(storage).polars is LocalStorage.polars:
+    if isinstance(storage, LocalStorage) and type(storage).polars_path is LocalStorage.polars_path:
         for path in {path.rpartition("/")[0]: path for path in paths}.values():
-            storage.polars(path)
+            storage.polars_path(path)
         return list(paths)
-    return [storage.polars(path) or path for path in paths]
+    return [storage.polars_path(path) or path for path in paths]
 
 
 def _path_of_url(url: str) -> str:

@@ -5,14 +5,14 @@
 
     storage = defer_sync(storage)       the local disk for one writer: small files, its data files too, are synced when
                                         a snapshot is created, and all at once
-    write_together(storage, [(".../manifest-1", data), (".../manifest-list-1", data)])      in parallel
+    put_all(storage, [(".../manifest-1", data), (".../manifest-list-1", data)])             in parallel
     sync_all(storage)                   now all are durable
 
 Only certain outcomes are reported. On a store without conditional PUT a held lock replaces it: look the file up, check
 that the lock is still ours, write.
 
 Files that are needed together are synced together, and their directory once: a commit's metadata files cost about as
-much as one. All are durable when `write_together` returns, unless the storage defers syncs. On failure unreferenced
+much as one. All are durable when `put_all` returns, unless the storage defers syncs. On failure unreferenced
 files may be left: their writer deletes them.
 
 Source: RELIABILITY D2.
@@ -120,7 +120,7 @@ class DeferredSync(LocalStorage):
     def __reduce__(self) -> tuple[type[LocalStorage], tuple[tuple[str, ...]]]:
         return LocalStorage, (self.roots,)
 
-    def _with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
+    def _copy_with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
         other = DeferredSync(roots)
         for name in ("_lost", "_waiting"):  # what waits is one and the same
             object.__setattr__(other, name, getattr(self, name))
@@ -130,7 +130,7 @@ class DeferredSync(LocalStorage):
         """Return when every file written so far is durable. Raises `StorageFailed`."""
         self._sync_before_create(None)
 
-    def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def put_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, data in files:
             self._pending_paths[path] = None
             try:
@@ -208,7 +208,7 @@ def sync_all(storage: Storage) -> None:
         storage.sync_pending()
 
 
-def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:
+def put_all(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:
     """Write whole files; through `defer_sync` they become durable later. Raises `StorageFailed`."""
 
     def write(path_and_data: tuple[str, bytes]) -> None:
@@ -217,6 +217,6 @@ def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None
             file.write(data)
 
     if isinstance(storage, LocalStorage) and len(files) > 1:
-        storage.write_together(files)
+        storage.put_all(files)
     else:
         map_io(write, files, is_remote=storage.is_remote)

@@ -88,14 +88,14 @@ class LocalStorage:
         """Return the same storage for an operation that reads many files; it checks each directory once."""
         return LocalStorage(self.roots, set())
 
-    def confined(self, roots: Iterable[str]) -> LocalStorage:
+    def with_roots(self, roots: Iterable[str]) -> LocalStorage:
         return type(self)(_normalize_roots(roots))
 
-    def confined_too(self, roots: Iterable[str]) -> LocalStorage:
+    def with_added_roots(self, roots: Iterable[str]) -> LocalStorage:
         more = [root for root in _normalize_roots(roots) if root not in self.roots]
-        return self if not self.roots or not more else self._with_roots((*self.roots, *more))
+        return self if not self.roots or not more else self._copy_with_roots((*self.roots, *more))
 
-    def _with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
+    def _copy_with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
         return type(self)(roots)
 
     def __reduce__(self) -> tuple[type[LocalStorage], tuple[tuple[str, ...]]]:
@@ -142,7 +142,7 @@ class LocalStorage:
             with os.scandir(directory) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):  # gone since the listing began, or a link to nothing
-                        os_stat = entry.stat() if not entry.is_symlink() else self._linked_file(entry)
+                        os_stat = entry.stat() if not entry.is_symlink() else self._symlink_stat(entry)
                         if os_stat is not None:
                             entries_found.append(to_stat(f"{directory.rstrip('/')}/{entry.name}", os_stat))
         except (FileNotFoundError, NotADirectoryError):
@@ -151,7 +151,7 @@ class LocalStorage:
             raise make_storage_failure(directory, wrong) from wrong
         return sorted(entries_found, key=lambda stat: stat.path)
 
-    def _linked_file(self, entry: os.DirEntry[str]) -> os.stat_result | None:
+    def _symlink_stat(self, entry: os.DirEntry[str]) -> os.stat_result | None:
         """Return the stat by which a listing shows a link.
 
         It is the stat of the link's target; of the link itself if the target is outside the roots; None if the target
@@ -177,7 +177,7 @@ class LocalStorage:
                 for entry in entries:
                     if entry.is_symlink():
                         with suppress(FileNotFoundError):
-                            if self._linked_file(entry) is not None:
+                            if self._symlink_stat(entry) is not None:
                                 names.append(entry.name)
                     elif not entry.is_dir():
                         names.append(entry.name)
@@ -187,7 +187,7 @@ class LocalStorage:
             raise make_storage_failure(directory, wrong) from wrong
         return names
 
-    def links(self, directory: str) -> Sequence[tuple[str, bool]]:
+    def symlinks(self, directory: str) -> Sequence[tuple[str, bool]]:
         """Return the names of all links in a directory, and whether each leads to a directory.
 
         Empty if the directory is a link itself.
@@ -218,7 +218,7 @@ class LocalStorage:
             raise make_storage_failure(path, wrong) from wrong
         return "link" if modes.S_ISLNK(mode) else "folder" if modes.S_ISDIR(mode) else "file"
 
-    def link_target(self, path: str) -> str | None:
+    def symlink_target(self, path: str) -> str | None:
         """Return the target of a link, as written; None: it is no link, or another link is on the way."""
         if self.entry_kind(path) != "link":
             return None
@@ -252,7 +252,7 @@ class LocalStorage:
         return True
 
     def _is_own_file(self, path: str, data: bytes, error: OSError) -> bool:
-        """Return whether the file that exists after `link` refused is ours, from a repeated attempt."""
+        """Return whether the file that exists after `hard_link` refused is ours, from a repeated attempt."""
         if error.errno in _LINKS_UNSUPPORTED_ERRNOS:
             raise Unsupported(
                 f"the file system of {path} has no hard links ({error.strerror}); nothing else creates a file safely "
@@ -293,18 +293,18 @@ class LocalStorage:
             if not is_done and temporary:
                 self._delete_unfinished(path, temporary, number)
 
-    def _delete_unfinished(self, path: str, temporary: str, number: int) -> None:
+    def _delete_unfinished(self, path: str, temporary: str, inode: int) -> None:
         """Delete what a failed `open_write` left: the temporary file and, if it has that inode number, `path` itself.
 
         The latter is the case where the file was renamed into place and could not be synced.
         """
         with suppress(OSError, ValueError, OutsideRoot), self._parent(path) as directory:
             with suppress(OSError):
-                if number >= 0 and directory.stat().st_ino == number:
+                if inode >= 0 and directory.stat().st_ino == inode:
                     os.unlink(directory.name, dir_fd=directory.handle)
             os.unlink(temporary, dir_fd=directory.handle)
 
-    def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def put_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write several whole files, all synced before the first gets its name: see `storage.atomic_write`."""
         with ExitStack() as stack:
             written = [stack.enter_context(self._temporary_file(path, data, stays_open=True)) for path, data in files]
@@ -350,7 +350,7 @@ class LocalStorage:
         except (OSError, ValueError) as wrong:
             raise make_storage_failure(source, wrong) from wrong
 
-    def link(self, path: str, to: LocalStorage, target: str) -> bool:
+    def hard_link(self, path: str, target_storage: LocalStorage, target: str) -> bool:
         """Give a file a second name: see `storage.protocol`."""
         try:
             with self._parent(path) as old:
@@ -358,7 +358,7 @@ class LocalStorage:
                     return False
                 with io.FileIO(old.name, opener=old.opener) as file:
                     os.fsync(file.fileno())
-                with to._parent(target, is_made=True) as new:
+                with target_storage._parent(target, is_made=True) as new:
                     os.link(old.name, new.name, src_dir_fd=old.handle, dst_dir_fd=new.handle, **NOT_FOLLOWED)
                     new.sync()
         except (OSError, ValueError) as wrong:
@@ -379,7 +379,7 @@ class LocalStorage:
                 if not (isinstance(wrong, OSError) and wrong.errno in _NOT_EMPTY_ERRNOS):
                     raise make_storage_failure(path, wrong) from wrong
 
-    def polars(self, path: str) -> str | None:
+    def polars_path(self, path: str) -> str | None:
         """Return the path itself, after a check that it stays below the roots and is no pipe. Raises `OutsideRoot`."""
         try:
             check_file(self.roots, path, self._checked_paths)
@@ -388,19 +388,19 @@ class LocalStorage:
         return path
 
     @contextmanager
-    def turn(self, directory: str, patience_ms: float) -> Iterator[bool]:
+    def enter_commit_queue(self, directory: str, timeout_ms: float) -> Iterator[bool]:
         """Hold a lock on the directory (`flock`), which the system releases when a process ends.
 
         See `storage.protocol`.
         """
-        descriptor = acquire_turn(self.roots, directory, time.monotonic() + patience_ms / 1000)
+        descriptor = acquire_turn(self.roots, directory, time.monotonic() + timeout_ms / 1000)
         try:
             yield descriptor is not None
         finally:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def polars_options(self) -> dict[str, Any]:
+    def polars_scan_options(self) -> dict[str, Any]:
         return {}
 
     @property
@@ -414,10 +414,10 @@ class LocalStorage:
     def _register_for_sync(self, path: str) -> None:
         """Register a file to be synced later."""
 
-    def _sync_before_create(self, claimed: TemporaryFile | None) -> None:
+    def _sync_before_create(self, temporary: TemporaryFile | None) -> None:
         """Wait until the file about to be created is durable, with all pending files."""
-        if claimed is not None:
-            confinement.sync_files([claimed.file])
+        if temporary is not None:
+            confinement.sync_files([temporary.file])
 
     @contextmanager
     def _temporary_file(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[TemporaryFile]:

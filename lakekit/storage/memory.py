@@ -83,10 +83,10 @@ class MemoryStorage:
     def remove_directories(self, paths: Iterable[str]) -> None:
         """Do nothing: a storage in memory has names only, and no directories."""
 
-    def polars(self, path: str) -> str | None:  # noqa: ARG002 - nothing outside this process can open it
+    def polars_path(self, path: str) -> str | None:  # noqa: ARG002 - nothing outside this process can open it
         return None
 
-    def polars_options(self) -> dict[str, Any]:
+    def polars_scan_options(self) -> dict[str, Any]:
         return {}
 
     @property

@@ -349,13 +349,13 @@ class ObjectStorage:
     def remove_directories(self, paths: Iterable[str]) -> None:
         """Do nothing: in a store a directory without files does not exist."""
 
-    def polars(self, path: str) -> str | None:
+    def polars_path(self, path: str) -> str | None:
         root = self._root_of(path)
         if self.options.signs_urls or (self.options.by_host and root != self.root):
             return None
         return f"{_client_url(root)}/{_object_key(path)}"
 
-    def polars_options(self) -> dict[str, Any]:
+    def polars_scan_options(self) -> dict[str, Any]:
         current = self._current_options()
         config, client = current.for_store(self.root.partition("://")[2])
         endpoint = config.get("aws_endpoint_url")

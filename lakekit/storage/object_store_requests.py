@@ -1,6 +1,6 @@
 """Requests repeated where the store's client gives up, and messages for a store's refusals.
 
-    describe("… status code: 403 Forbidden: <Error><Code>AccessDenied</Code>…")
+    describe_failure("… status code: 403 Forbidden: <Error><Code>AccessDenied</Code>…")
         ->   "the store answers 403 Forbidden (AccessDenied). Look at …"
     with typed_refusals(): frame.collect()      raises Polars' errors about a store as `StorageFailed`
 

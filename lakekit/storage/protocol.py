@@ -11,12 +11,12 @@ check-then-act call: a file is created exclusively by `put_if_absent`. Whole fol
 catalogs, never by tables.
 
 A linked file exists at both paths, and a change of its bytes is seen at both; for callers that delete the first name
-soon. `link(path, to, target)` returns True if the link exists, durably; False if the file has to be copied, as to
-another disk.
+soon. `hard_link(path, target_storage, target)` returns True if the link exists, durably; False if the file has to be
+copied, as to another disk.
 
 A turn in the queue is advice, and no commit relies on it: it only keeps many processes on one machine from disturbing
-each other until one of them gives up. `turn(directory, patience_ms)` is a context manager that yields whether the turn
-was granted, until it ends.
+each other until one of them gives up. `enter_commit_queue(directory, timeout_ms)` is a context manager that yields
+whether the turn was granted, until it ends.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Stat:
 class SupportsConfinement(Protocol):
     """A storage that can be confined to folders: see `storage.confine`."""
 
-    def confined(self, roots: Iterable[str]) -> Storage:
+    def with_roots(self, roots: Iterable[str]) -> Storage:
         """Return the same storage confined to these roots, instead of its present ones."""
         ...
 
-    def confined_too(self, roots: Iterable[str]) -> Storage:
+    def with_added_roots(self, roots: Iterable[str]) -> Storage:
         """Return the same storage for files below these roots too; an unconfined one is returned unchanged."""
         ...
 
@@ -150,14 +150,14 @@ class Storage(Protocol):
         """
         ...
 
-    def polars(self, path: str) -> str | None:
+    def polars_path(self, path: str) -> str | None:
         """Return the path by which Polars may open the file itself.
 
         None: it must be read through this storage.
         """
         ...
 
-    def polars_options(self) -> dict[str, Any]:
+    def polars_scan_options(self) -> dict[str, Any]:
         """Return the arguments of Polars' scans: `storage_options` and `credential_provider`.
 
         None if a path is enough.
@@ -188,7 +188,7 @@ class SupportsDirectories(Protocol):
         """Move a folder to a free path, in one step; a link to a folder stays a link."""
         ...
 
-    def links(self, directory: str) -> Sequence[tuple[str, bool]]:
+    def symlinks(self, directory: str) -> Sequence[tuple[str, bool]]:
         """Return the names of the links in a folder, and whether each leads to a folder.
 
         `Storage.list` skips them.
@@ -199,7 +199,7 @@ class SupportsDirectories(Protocol):
         """Return the kind of the entry at a path; None: nothing is there, or a link is on the way."""
         ...
 
-    def link_target(self, path: str) -> str | None:
+    def symlink_target(self, path: str) -> str | None:
         """Return the target of a link, as written; None: it is no link, or another link is on the way."""
         ...
 
@@ -229,7 +229,7 @@ def remove_folder(storage: Storage, path: str, *, first: Sequence[str] = (), las
     Folders `first` inside it before all others, `last` after them, in order. Links are deleted, their targets stay; the
     folder itself may be a link.
     """
-    if link_target(storage, path) is not None:
+    if symlink_target(storage, path) is not None:
         storage.delete([path])
         return
     for part in (*first, "", *last):
@@ -240,7 +240,7 @@ def remove_folder(storage: Storage, path: str, *, first: Sequence[str] = (), las
             storage.delete(
                 [
                     *(entry.path for entry in inside if not entry.is_dir),
-                    *(f"{folder}/{name}" for name, _ in _links(storage, folder)),
+                    *(f"{folder}/{name}" for name, _ in _list_symlinks(storage, folder)),
                 ]
             )
             storage.remove_directories([folder])
@@ -263,7 +263,7 @@ def list_folders(storage: Storage, directory: str) -> Sequence[str]:
     return sorted(
         [
             *(entry.name for entry in storage.list(directory) if entry.is_dir),
-            *(name for name, is_dir in _links(storage, directory) if is_dir),
+            *(name for name, is_dir in _list_symlinks(storage, directory) if is_dir),
         ]
     )
 
@@ -271,7 +271,7 @@ def list_folders(storage: Storage, directory: str) -> Sequence[str]:
 def link_names(storage: Storage, folder: str) -> Sequence[str]:
     """Return the names of the links in a folder that `Storage.list` skips: to folders, and broken ones."""
     listed = {entry.name for entry in storage.list(folder)}
-    return [name for name, _ in _links(storage, folder) if name not in listed]
+    return [name for name, _ in _list_symlinks(storage, folder) if name not in listed]
 
 
 def entry_exists(storage: Storage, path: str) -> bool:
@@ -283,13 +283,13 @@ def entry_exists(storage: Storage, path: str) -> bool:
     )
 
 
-def link_target(storage: Storage, path: str) -> str | None:
+def symlink_target(storage: Storage, path: str) -> str | None:
     """Return the target of a link, as written; None: it is no link, or another link is on the way."""
-    return storage.link_target(path) if isinstance(storage, SupportsDirectories) else None
+    return storage.symlink_target(path) if isinstance(storage, SupportsDirectories) else None
 
 
-def _links(storage: Storage, folder: str) -> Sequence[tuple[str, bool]]:
-    return storage.links(folder) if isinstance(storage, SupportsDirectories) else ()
+def _list_symlinks(storage: Storage, folder: str) -> Sequence[tuple[str, bool]]:
+    return storage.symlinks(folder) if isinstance(storage, SupportsDirectories) else ()
 
 
 def _deepest_first(storage: Storage, folder: str, without: Sequence[str]) -> Iterator[tuple[str, list[Stat]]]:
@@ -307,7 +307,7 @@ def _deepest_first(storage: Storage, folder: str, without: Sequence[str]) -> Ite
 class SupportsHardLinks(Protocol):
     """A storage whose files may have several names."""
 
-    def link(self, path: str, to: Any, target: str) -> bool:
+    def hard_link(self, path: str, target_storage: Any, target: str) -> bool:
         """Give a file another name, at a free path in a storage of the same kind.
 
         Raises `FileMissing`, `StorageFailed`.
@@ -315,12 +315,16 @@ class SupportsHardLinks(Protocol):
         ...
 
 
-def hard_link(storage: Storage, path: str, to: Storage, target: str) -> bool:
+def hard_link(storage: Storage, path: str, target_storage: Storage, target: str) -> bool:
     """Link a file to another path; return False if nothing was done.
 
     Raises `FileMissing`, `StorageFailed`.
     """
-    return isinstance(storage, SupportsHardLinks) and type(storage) is type(to) and storage.link(path, to, target)
+    return (
+        isinstance(storage, SupportsHardLinks)
+        and type(storage) is type(target_storage)
+        and storage.hard_link(path, target_storage, target)
+    )
 
 
 # ---- turns ------------------------------------------------------------
@@ -330,13 +334,13 @@ def hard_link(storage: Storage, path: str, to: Storage, target: str) -> bool:
 class SupportsCommitQueue(Protocol):
     """A storage with a commit queue."""
 
-    def turn(self, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
+    def enter_commit_queue(self, directory: str, timeout_ms: float) -> AbstractContextManager[bool]:
         """Wait for a turn, at most that long; yield whether it was granted. Never fails."""
         ...
 
 
-def commit_queue(storage: Storage, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
+def commit_queue(storage: Storage, directory: str, timeout_ms: float) -> AbstractContextManager[bool]:
     """Wait for a turn among the writers of a directory; yield False at once without a queue."""
     # every commit asks, and `isinstance` is slow to tell
-    taken: Callable[[str, float], AbstractContextManager[bool]] | None = getattr(storage, "turn", None)
-    return nullcontext(enter_result=False) if taken is None else taken(directory, patience_ms)
+    enter: Callable[[str, float], AbstractContextManager[bool]] | None = getattr(storage, "enter_commit_queue", None)
+    return nullcontext(enter_result=False) if enter is None else enter(directory, timeout_ms)

@@ -228,7 +228,9 @@ class FormatTable(Table):
         types, options = [field.type for field in ctx.schema.partition_fields], ctx.options
         legacy = options.partition_legacy_name
         values = [
-            partitions.partition_texts(folder.values, types, default_name=options.partition_default_name, legacy=legacy)
+            partitions.partition_texts(
+                folder.partition_values, types, default_name=options.partition_default_name, legacy=legacy
+            )
             for folder in level
         ]
         return [partitions.partition_path(ctx.schema.partition_keys, texts).rstrip("/") for texts in values]

@@ -148,31 +148,33 @@ def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
     return HIDDEN if value is not None and change.change == "option" and is_secret(change.what) else value
 
 
-def diff_schemas(table_name: str, older: TableSchema, newer: TableSchema) -> SchemaDiff:
-    """Return the difference between two schemas of a table; `older` may have the higher id."""
-    changes = [*_diff_fields("", older.fields, newer.fields)]
+def diff_schemas(table_name: str, older_schema: TableSchema, newer_schema: TableSchema) -> SchemaDiff:
+    """Return the difference between two schemas of a table; `older_schema` may have the higher id."""
+    changes = [*_diff_fields("", older_schema.fields, newer_schema.fields)]
     changes += [
         SchemaChange(change="keys", what=what, before=", ".join(before) or None, after=", ".join(after) or None)
         for what, before, after in (
-            ("primary key", older.primary_keys, newer.primary_keys),
-            ("partitioned by", older.partition_keys, newer.partition_keys),
+            ("primary key", older_schema.primary_keys, newer_schema.primary_keys),
+            ("partitioned by", older_schema.partition_keys, newer_schema.partition_keys),
         )
-        if _current_key_names(before, older, newer) != after
+        if _current_key_names(before, older_schema, newer_schema) != after
     ]
-    if older.comment != newer.comment:
-        changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
+    if older_schema.comment != newer_schema.comment:
+        changes.append(
+            SchemaChange(change="comment", what="table", before=older_schema.comment, after=newer_schema.comment)
+        )
     return SchemaDiff(
         table=table_name,
-        older_id=older.id,
-        newer_id=newer.id,
-        changes=(*changes, *_diff_options(older.options, newer.options)),
+        older_id=older_schema.id,
+        newer_id=newer_schema.id,
+        changes=(*changes, *_diff_options(older_schema.options, newer_schema.options)),
     )
 
 
-def _current_key_names(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
+def _current_key_names(keys: Sequence[str], older_schema: TableSchema, newer_schema: TableSchema) -> tuple[str, ...]:
     """Return key columns by their names in the newer schema: renaming one is no change of the key."""
-    names = {field.id: field.name for field in newer.fields}
-    ids = {field.name: field.id for field in older.fields}
+    names = {field.id: field.name for field in newer_schema.fields}
+    ids = {field.name: field.id for field in older_schema.fields}
     return tuple(names.get(ids.get(key, -1), key) for key in keys)
 
 
@@ -231,48 +233,56 @@ def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
     return {*newer} - stay
 
 
-def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
+def _diff_types(path: str, old_type: DataType, new_type: DataType) -> Iterator[SchemaChange]:
     """Yield the changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
-    if before.nullable != after.nullable:
+    if old_type.nullable != new_type.nullable:
         yield SchemaChange(
-            change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after)
+            change="nullable" if new_type.nullable else "not null", what=path, before=str(old_type), after=str(new_type)
         )
-    if before.root != after.root:
+    if old_type.root != new_type.root:
         yield SchemaChange(
-            change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after)
+            change="widened" if _is_lossless(new_type, old_type) else "type",
+            what=path,
+            before=str(old_type),
+            after=str(new_type),
         )
-    elif before.root == "ROW":
-        yield from _diff_fields(f"{path}.", before.fields, after.fields)
-    elif before.is_nested:
+    elif old_type.root == "ROW":
+        yield from _diff_fields(f"{path}.", old_type.fields, new_type.fields)
+    elif old_type.is_nested:
         for name in ("element", "key", "value"):
-            old_part, new_part = getattr(before, name), getattr(after, name)
+            old_part, new_part = getattr(old_type, name), getattr(new_type, name)
             if old_part is not None and new_part is not None:
                 yield from _diff_types(f"{path}.{name}", old_part, new_part)
-    elif before.as_nullable() != after.as_nullable():
+    elif old_type.as_nullable() != new_type.as_nullable():
         yield SchemaChange(
-            change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after)
+            change="widened" if _is_lossless(new_type, old_type) else "type",
+            what=path,
+            before=str(old_type),
+            after=str(new_type),
         )
 
 
-def _is_lossless(wide: DataType, narrow: DataType) -> bool:
+def _is_lossless(wider_type: DataType, narrower_type: DataType) -> bool:
     """Return whether every value of one plain type is a value of the other, without loss."""
-    if narrow.root in INTEGERS and wide.root in INTEGERS:
-        return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
-    if wide.root == "DECIMAL":
+    if narrower_type.root in INTEGERS and wider_type.root in INTEGERS:
+        return INTEGERS.index(wider_type.root) >= INTEGERS.index(narrower_type.root)
+    if wider_type.root == "DECIMAL":
         digits, scale = (
-            (_INTEGER_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
+            (_INTEGER_DIGITS.get(narrower_type.root), 0)
+            if narrower_type.root in INTEGERS
+            else (narrower_type.precision, narrower_type.scale or 0)
         )
-        if digits is None or narrow.root not in (*INTEGERS, "DECIMAL"):
+        if digits is None or narrower_type.root not in (*INTEGERS, "DECIMAL"):
             return False
-        own = wide.scale or 0
-        return own >= scale and (wide.precision or 0) - own >= digits - scale
-    if narrow.root in _EXACTLY_CONVERTED_TYPES.get(wide.root, ()):
+        own = wider_type.scale or 0
+        return own >= scale and (wider_type.precision or 0) - own >= digits - scale
+    if narrower_type.root in _EXACTLY_CONVERTED_TYPES.get(wider_type.root, ()):
         return True
     for family in (STRINGS, BINARIES):
-        if narrow.root in family and wide.root in family:
-            return _max_length(wide) >= _max_length(narrow)
-    alike = narrow.root == wide.root and (narrow.root in TIMESTAMPS or narrow.root == "TIME")
-    return alike and (wide.precision or 0) >= (narrow.precision or 0)
+        if narrower_type.root in family and wider_type.root in family:
+            return _max_length(wider_type) >= _max_length(narrower_type)
+    alike = narrower_type.root == wider_type.root and (narrower_type.root in TIMESTAMPS or narrower_type.root == "TIME")
+    return alike and (wider_type.precision or 0) >= (narrower_type.precision or 0)
 
 
 def _max_length(t: DataType) -> float:

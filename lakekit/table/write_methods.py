@@ -251,7 +251,7 @@ def _messages(argument: object) -> list[CommitMessage]:
 
 
 def _grow(
-    table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool
+    table: TableCore, input_frames: InputFrames, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool
 ) -> None:
     """Add the columns and widen the types that a frame needs.
 
@@ -271,8 +271,8 @@ def _grow(
             if table_changes:
                 grown = ctx.with_schema(schemas.plan_next_schema(ctx.location, table_changes))
                 rolling_writer.check_columns(grown.schema, grown.options)
-                if taken.is_single_frame:
-                    row_conversion.convert_batches(taken, grown, cast=cast, row_kind=row_kind)
+                if input_frames.is_single_frame:
+                    row_conversion.convert_batches(input_frames, grown, cast=cast, row_kind=row_kind)
                 schemas.alter_schema(ctx, table_changes)
         except (ColumnAlreadyExists, SchemaMismatch):
             if last:
@@ -281,5 +281,5 @@ def _grow(
             return
 
 
-def _run_after_commit(ctx: TableContext, changed: RowChangeResult) -> Commit:
-    return maintenance.after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
+def _run_after_commit(ctx: TableContext, change_result: RowChangeResult) -> Commit:
+    return maintenance.after_commit.maintain_after_commit(ctx, change_result.commit, change_result.messages)

@@ -83,10 +83,10 @@ def bench(table: Table, *, turns: int = 5) -> list[Line]:
     return lines
 
 
-def bench_of_size(rows: int, *, turns: int = 5) -> list[Line]:
+def bench_of_size(row_count: int, *, turns: int = 5) -> list[Line]:
     """Return the same measurements of temporary tables."""
     with tempfile.TemporaryDirectory(prefix="lakekit-bench-") as folder:
-        return [line for table in create_tables(folder, rows=rows) for line in bench(table, turns=turns)]
+        return [line for table in create_tables(folder, row_count=row_count) for line in bench(table, turns=turns)]
 
 
 def _scan_plain_files(paths: list[str]) -> pl.LazyFrame | None:
@@ -147,13 +147,13 @@ def _measure_run(run: Callable[[], int]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def create_tables(folder: str, *, rows: int) -> list[Table]:
+def create_tables(folder: str, *, row_count: int) -> list[Table]:
     """Create an append table and a key table of so many rows in a folder.
 
     Each has four commits; two more write a tenth of the keys again, and nothing is compacted.
     """
     columns = {"k": "BIGINT NOT NULL", "day": "INT", "text": "STRING", "amount": "DOUBLE"}
-    k = pl.int_range(rows, eager=True)
+    k = pl.int_range(row_count, eager=True)
     frame = pl.DataFrame(
         {
             "k": k,

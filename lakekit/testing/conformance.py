@@ -366,8 +366,8 @@ def _format_cases() -> Iterator[ConformanceCase]:
                 )
 
 
-def _raise_not_there(why: str) -> None:
-    raise FeatureNotSupported(why)
+def _raise_not_there(problem: str) -> None:
+    raise FeatureNotSupported(problem)
 
 
 def _broken_cases() -> Iterator[ConformanceCase]:

@@ -144,7 +144,7 @@ def encode_rows(
     return [(kind, tuple(row)) for kind, row in zip(kinds, rows, strict=True)]
 
 
-def encode_values(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
+def encode_values(array: pa.Array, t: DataType, location: str = "") -> list[Any]:
     """Return the values of an Arrow array in the recording's encoding.
 
     The array is as Polars exports it, or Arrow's own map.
@@ -155,52 +155,52 @@ def encode_values(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
         array = array.dictionary_decode()
     valid = array.is_valid().to_pylist()
     if t.root in ("ARRAY", "MAP", "MULTISET"):
-        return _lists(array, t, where, valid)
+        return _lists(array, t, location, valid)
     if t.root in ("ROW", "VARIANT"):
-        _expect(array, pa.types.is_struct(array.type), t, where)
+        _expect(array, pa.types.is_struct(array.type), t, location)
         inner = [f.type for f in t.fields] if t.root == "ROW" else [DataType(root="VARBINARY")] * 2
         parts = [
-            encode_values(child, u, f"{where}.{i}")
+            encode_values(child, u, f"{location}.{i}")
             for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))
         ]
         return [[p[i] for p in parts] if ok else None for i, ok in enumerate(valid)]
-    scalars = _scalar_values(array, t, where)
+    scalars = _scalar_values(array, t, location)
     return [value if ok else None for value, ok in zip(scalars, valid, strict=True)]
 
 
-def _lists(array: pa.Array, t: DataType, where: str, valid: list[bool]) -> list[Any]:
+def _lists(array: pa.Array, t: DataType, location: str, valid: list[bool]) -> list[Any]:
     checks = pa.types
     _expect(
-        array, checks.is_list(array.type) or checks.is_large_list(array.type) or checks.is_map(array.type), t, where
+        array, checks.is_list(array.type) or checks.is_large_list(array.type) or checks.is_map(array.type), t, location
     )
     if t.root == "ARRAY":
-        inner = encode_values(array.values, part(t.element), where + "[]")
+        inner = encode_values(array.values, part(t.element), location + "[]")
     else:
         key = part(t.key) if t.root == "MAP" else part(t.element)
         value = part(t.value) if t.root == "MAP" else DataType(root="INT")
         keys, items = (
-            encode_values(array.values.field(0), key, where + ".key"),
-            encode_values(array.values.field(1), value, where + ".value"),
+            encode_values(array.values.field(0), key, location + ".key"),
+            encode_values(array.values.field(1), value, location + ".value"),
         )
         inner = [list(pair) for pair in zip(keys, items, strict=True)]
     offsets = array.offsets.to_pylist()
     return [inner[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(valid)]
 
 
-def _scalar_values(array: pa.Array, t: DataType, where: str) -> list[Any]:
+def _scalar_values(array: pa.Array, t: DataType, location: str) -> list[Any]:
     checks, arrow, root = pa.types, array.type, t.root
     if root in TIMESTAMPS:
-        _expect(array, checks.is_timestamp(arrow) and (arrow.tz is not None) == (root == "TIMESTAMP_LTZ"), t, where)
+        _expect(array, checks.is_timestamp(arrow) and (arrow.tz is not None) == (root == "TIMESTAMP_LTZ"), t, location)
         nanos = [
             None if v is None else v * (1_000_000_000 // _UNITS_PER_SECOND[arrow.unit])
             for v in array.cast(pa.int64()).to_pylist()
         ]
         return [None if v is None else [v // 1_000_000, v % 1_000_000] for v in nanos]
     if root == "DATE":
-        _expect(array, checks.is_date32(arrow), t, where)
+        _expect(array, checks.is_date32(arrow), t, location)
         return array.cast(pa.int32()).to_pylist()
     if root == "TIME":
-        _expect(array, checks.is_time(arrow), t, where)
+        _expect(array, checks.is_time(arrow), t, location)
         ticks = _UNITS_PER_SECOND[arrow.unit] // 1000
         return [
             None if v is None else v // ticks
@@ -214,21 +214,21 @@ def _scalar_values(array: pa.Array, t: DataType, where: str) -> list[Any]:
             or checks.is_binary_view(arrow)
             or checks.is_fixed_size_binary(arrow),
             t,
-            where,
+            location,
         )
         return [None if v is None else v.hex() for v in array.to_pylist()]
     if root == "DECIMAL":
-        _expect(array, checks.is_decimal(arrow), t, where)
+        _expect(array, checks.is_decimal(arrow), t, location)
         return [None if v is None else format(v, "f") for v in array.to_pylist()]
     if root in ("FLOAT", "DOUBLE"):
-        _expect(array, checks.is_float32(arrow) if root == "FLOAT" else checks.is_float64(arrow), t, where)
+        _expect(array, checks.is_float32(arrow) if root == "FLOAT" else checks.is_float64(arrow), t, location)
         return [None if v is None else repr(v) for v in array.to_pylist()]
     fits = (
         {"BOOLEAN": checks.is_boolean(arrow)}
         | dict.fromkeys(STRINGS, _is_text(arrow))
         | dict.fromkeys(INTEGERS, checks.is_integer(arrow))
     )
-    _expect(array, fits.get(root, False), t, where)
+    _expect(array, fits.get(root, False), t, location)
     return array.to_pylist()
 
 
@@ -236,9 +236,9 @@ def _is_text(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
 
 
-def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:
+def _expect(array: pa.Array, fits: bool, t: DataType, location: str) -> None:
     if not fits:
-        msg = f"column {where!r} holds {array.type}, the recording {t}"
+        msg = f"column {location!r} holds {array.type}, the recording {t}"
         raise TypeError(msg)
 
 

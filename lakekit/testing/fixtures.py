@@ -96,9 +96,10 @@ def _unpack_once(archive: Path, cache_path: Path, folder: str) -> None:
         ) from error
 
 
-def _format_advice(why: str, directory: str) -> str:
+def _format_advice(problem: str, directory: str) -> str:
     return (
-        f"golden files cannot be unpacked into {directory}: {why}; set XDG_CACHE_HOME to a folder that can be written"
+        f"golden files cannot be unpacked into {directory}: {problem}; set XDG_CACHE_HOME to a folder that can be "
+        "written"
     )
 
 

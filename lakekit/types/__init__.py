@@ -250,10 +250,10 @@ class _Tokens:
             at = match.end()
         self.position = 0
 
-    def make_error(self, why: str) -> Corrupt:
+    def make_error(self, problem: str) -> Corrupt:
         excerpt = self.text if len(self.text) <= 200 else self.text[:200] + "…"
         return Corrupt(
-            f"{excerpt!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>",
+            f"{excerpt!r} is not a Paimon type: {problem}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>",
             field="type",
         )
 

@@ -1,6 +1,6 @@
 """Assigners of buckets that follow from the rows alone; partitions of rows; buckets of key hashes.
 
-    assigner.place(frame)   ->   RoutedRows(frame, partitions, buckets)
+    assigner.assign(frame)   ->   RoutedRows(frame, partitions, buckets)
     dt 19723, 19724, 19723   ->   partitions (00000001 00…, 00000001 00…) · codes [0, 1, 0]
 
     pieces    hashes -9 -4 2 | 7 30 41 | …        ascending; each piece two arrays, int32 hashes and int16 buckets
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class Partitions(NamedTuple):
     """The distinct partitions of rows, in order of appearance, and the index of each row's partition."""
 
-    rows: tuple[bytes, ...]
+    partition_rows: tuple[bytes, ...]
     codes: NDArray[np.int64]
 
 
@@ -179,19 +179,21 @@ class OneBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponedFixedBuckets:
-    """Assigner by the bucket function, with `count(partition)` buckets.
+    """Assigner by the bucket function, with `bucket_count(partition)` buckets.
 
     Source: `PostponeFixBucketProcessor`.
     """
 
     ctx: TableContext
-    count: Callable[[bytes], int]
+    bucket_count: Callable[[bytes], int]
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its key among those of its partition."""
         columns, types = columns_to_arrow(frame, bucket_fields(self.ctx))
         row_partitions = encode_partitions(frame, self.ctx)
-        totals = np.array([self.count(partition) for partition in row_partitions.rows], np.int64)[row_partitions.codes]
+        totals = np.array([self.bucket_count(partition) for partition in row_partitions.partition_rows], np.int64)[
+            row_partitions.codes
+        ]
         buckets = np.zeros(frame.height, np.int32)
         for total in np.unique(totals):
             buckets = np.where(

@@ -65,32 +65,34 @@ class KeyLocationIndex:
     """The location of each key: key i of `keys` is in partition number `partition[i]`, bucket `bucket[i]`.
 
     Attributes:
-        columns: the values of the partitions, by number.
-        rows: the serialized partitions, by number.
-        numbers: the number of each serialized partition.
+        partition_columns: the values of the partitions, by number.
+        partition_rows: the serialized partitions, by number.
+        partition_numbers: the number of each serialized partition.
         since_ms: when each key was last written.
         counts: number of keys by partition number and bucket.
     """
 
     keys: pl.DataFrame
-    columns: pl.DataFrame
-    rows: list[bytes] = field(default_factory=list)
-    numbers: dict[bytes, int] = field(default_factory=dict)
+    partition_columns: pl.DataFrame
+    partition_rows: list[bytes] = field(default_factory=list)
+    partition_numbers: dict[bytes, int] = field(default_factory=dict)
     partition: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     bucket: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     since_ms: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     counts: dict[int, dict[int, int]] = field(default_factory=dict)
 
     def number_partitions(self, row_partitions: Partitions, columns: pl.DataFrame) -> Ints:
-        """Return the number of each row's partition; `columns` are the partition columns of those rows."""
+        """Return the number of each row's partition; `partition_columns` are the partition columns of those rows."""
         first = np.unique(row_partitions.codes, return_index=True)[1]
-        new = [i for i, row in enumerate(row_partitions.rows) if row not in self.numbers]
+        new = [i for i, row in enumerate(row_partitions.partition_rows) if row not in self.partition_numbers]
         for i in new:
-            self.numbers[row_partitions.rows[i]] = len(self.rows)
-            self.rows.append(row_partitions.rows[i])
+            self.partition_numbers[row_partitions.partition_rows[i]] = len(self.partition_rows)
+            self.partition_rows.append(row_partitions.partition_rows[i])
         if new:
-            self.columns = self.columns.vstack(columns[first[new]])
-        return np.array([self.numbers[row] for row in row_partitions.rows], np.int64)[row_partitions.codes]
+            self.partition_columns = self.partition_columns.vstack(columns[first[new]])
+        return np.array([self.partition_numbers[row] for row in row_partitions.partition_rows], np.int64)[
+            row_partitions.codes
+        ]
 
     def find(self, keys: pl.DataFrame) -> Ints:
         """Return the position of each of some distinct keys in this index, -1 if it is missing."""
@@ -122,21 +124,21 @@ class KeyLocationIndex:
         self.bucket = np.append(self.bucket, bucket[~is_indexed])
         self.since_ms = np.append(self.since_ms, np.full(int((~is_indexed).sum()), now_ms))
 
-    def assign_buckets(self, numbers: Ints, target: int) -> Ints:
+    def assign_buckets(self, key_numbers: Ints, target: int) -> Ints:
         """Assign to each key that enters its partition the lowest bucket with room."""
-        buckets = np.empty(len(numbers), np.int64)
-        for number in np.unique(numbers):
-            rows = np.flatnonzero(numbers == number)
+        buckets = np.empty(len(key_numbers), np.int64)
+        for number in np.unique(key_numbers):
+            rows = np.flatnonzero(key_numbers == number)
             start = 0
             for bucket, count in _allocate_buckets(self.counts.setdefault(int(number), {}), len(rows), target):
                 buckets[rows[start : start + count]] = bucket
                 start += count
         return buckets
 
-    def remove_keys(self, numbers: Ints, buckets: Ints) -> None:
+    def remove_keys(self, key_numbers: Ints, buckets: Ints) -> None:
         """Count keys out of the buckets they leave."""
         for code, count in zip(
-            *np.unique(numbers << 16 | buckets, return_counts=True), strict=True
+            *np.unique(key_numbers << 16 | buckets, return_counts=True), strict=True
         ):  # scalar: one a bucket
             self.counts[int(code) >> 16][int(code) & 0xFFFF] -= int(count)
 
@@ -221,13 +223,13 @@ class CrossPartition:
         return partition, bucket
 
     def _move_keys(
-        self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
+        self, frame: pl.DataFrame, key_numbers: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
     ) -> RoutedRows:
         """Move each key to the partition of its newest row, with a -D in the old one (deduplicate)."""
         assert self.key_locations is not None
         partition, bucket = self._previous_locations(positions, now_ms)
         order = np.argsort(codes, kind="stable")  # the rows of a key, one after the other
-        code, target = codes[order], number[order]
+        code, target = codes[order], key_numbers[order]
         opens = np.append(True, code[1:] != code[:-1])
         came_from = np.where(opens, partition[code], np.append(NOT_FOUND, target[:-1]))
         enters = came_from != target
@@ -246,7 +248,7 @@ class CrossPartition:
         buckets = np.empty(len(order), np.int64)
         buckets[order] = new_bucket
         if not moves.any():
-            return self._route(frame, number, buckets)
+            return self._route(frame, key_numbers, buckets)
         rows = order[moves]
         deletes = self._in_partition(frame[pl.Series(rows)], came_from[moves]).with_columns(
             pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND)
@@ -255,11 +257,13 @@ class CrossPartition:
         row_order = np.argsort(np.append(2 * rows, 2 * np.arange(frame.height) + 1), kind="stable")
         rows_and_deletes = deletes.select(cols(frame.columns)).vstack(frame)[pl.Series(row_order)]
         return self._route(
-            rows_and_deletes, np.append(came_from[moves], number)[row_order], np.append(left[moves], buckets)[row_order]
+            rows_and_deletes,
+            np.append(came_from[moves], key_numbers)[row_order],
+            np.append(left[moves], buckets)[row_order],
         )
 
     def _keep_keys(
-        self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
+        self, frame: pl.DataFrame, key_numbers: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
     ) -> RoutedRows:
         """Keep each key where its first row went: first-row drops rows of other partitions.
 
@@ -270,16 +274,16 @@ class CrossPartition:
         partition, bucket = self._previous_locations(positions, now_ms)
         new = np.flatnonzero(partition == NOT_FOUND)
         first = np.unique(codes, return_index=True)[1]
-        partition[new] = number[first[new]]
+        partition[new] = key_numbers[first[new]]
         bucket[new] = self.key_locations.assign_buckets(partition[new], self.target)
         self.key_locations.store(positions[new], keys[pl.Series(new)], partition[new], bucket[new], now_ms)
         home, buckets = partition[codes], bucket[codes]
-        away = home != number
+        away = home != key_numbers
         if not away.any():
-            return self._route(frame, number, buckets)
+            return self._route(frame, key_numbers, buckets)
         if self.engine == "first-row":
             stays = ~away
-            return self._route(frame.filter(pl.Series(stays)), number[stays], buckets[stays])
+            return self._route(frame.filter(pl.Series(stays)), key_numbers[stays], buckets[stays])
         inserted = (
             pl.when(pl.Series(away) & (pl.col(KIND) == int(RowKind.UPDATE_AFTER)))
             .then(pl.lit(int(RowKind.INSERT), pl.Int8))
@@ -287,17 +291,17 @@ class CrossPartition:
         )
         return self._route(self._in_partition(frame.with_columns(inserted.alias(KIND)), home), home, buckets)
 
-    def _in_partition(self, frame: pl.DataFrame, number: Ints) -> pl.DataFrame:
+    def _in_partition(self, frame: pl.DataFrame, key_numbers: Ints) -> pl.DataFrame:
         """Return the rows with the partition columns of the numbered partitions."""
         assert self.key_locations is not None
-        return frame.with_columns(self.key_locations.columns[pl.Series(number)].get_columns())
+        return frame.with_columns(self.key_locations.partition_columns[pl.Series(key_numbers)].get_columns())
 
-    def _route(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> RoutedRows:
+    def _route(self, frame: pl.DataFrame, key_numbers: Ints, buckets: Ints) -> RoutedRows:
         assert self.key_locations is not None
-        used, codes = np.unique(number, return_inverse=True)
+        used, codes = np.unique(key_numbers, return_inverse=True)
         return RoutedRows(
             frame,
-            Partitions(tuple(self.key_locations.rows[partition_number] for partition_number in used), codes),
+            Partitions(tuple(self.key_locations.partition_rows[partition_number] for partition_number in used), codes),
             buckets.astype(np.int32),
         )
 
@@ -308,7 +312,7 @@ class CrossPartition:
 def _empty_index(ctx: TableContext) -> KeyLocationIndex:
     frame = pl.DataFrame(schema=polars_schema(ctx.schema.fields))
     keys, columns = frame.select(cols(ctx.schema.primary_keys)), frame.select(cols(ctx.schema.partition_keys))
-    return KeyLocationIndex(keys=bucket_assigners.to_comparable_columns(keys), columns=columns)
+    return KeyLocationIndex(keys=bucket_assigners.to_comparable_columns(keys), partition_columns=columns)
 
 
 def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
@@ -328,11 +332,12 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
     for partition, bucket, frame in parallel.map_prefetch(
         keys_of, _bucket_merge_tasks(ctx, snapshot, now_ms), parallelism
     ):
-        number = index.numbers.get(partition)
+        number = index.partition_numbers.get(partition)
         if number is None:
             number = int(
                 index.number_partitions(
-                    Partitions((partition,), np.zeros(1, np.int64)), _partition_columns(ctx, partition, index.columns)
+                    Partitions((partition,), np.zeros(1, np.int64)),
+                    _partition_columns(ctx, partition, index.partition_columns),
                 )[0]
             )
         count = frame.height
@@ -390,10 +395,10 @@ def _group_by_bucket(entries: ManifestEntries) -> dict[tuple[bytes, int], list[i
     return groups
 
 
-def _partition_columns(ctx: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
+def _partition_columns(ctx: TableContext, partition: bytes, template: pl.DataFrame) -> pl.DataFrame:
     """Return the values of a partition as one row of its columns."""
     fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
     return pl.DataFrame({field.name: pl.Series(column) for field, column in zip(fields, columns, strict=True)}).cast(
-        like.schema
+        template.schema
     )

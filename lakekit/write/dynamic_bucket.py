@@ -111,7 +111,7 @@ class AssignerBuckets:
     `counts`: keys of each bucket. `open_buckets`: the buckets that may have room, ascending.
     """
 
-    number: int
+    assigner: int
     counts: dict[int, int]
     open_buckets: list[int]
 
@@ -125,7 +125,7 @@ class AssignerBuckets:
             yield self.open_buckets[0], min(room, key_count)
             self.counts[self.open_buckets[0]] += min(room, key_count)
             key_count -= min(room, key_count)
-        fresh = self.number % options.assigner_count
+        fresh = self.assigner % options.assigner_count
         while key_count and fresh < options.max_buckets:
             if fresh not in self.counts:
                 count = min(options.target_rows, key_count)
@@ -144,7 +144,7 @@ class PartitionHashIndex:
         key_hashes: the bucket of each hash.
         file_names: the index file of each bucket.
         row_counts: rows in the index file of each bucket.
-        changed: buckets with new keys.
+        changed_buckets: buckets with new keys.
         is_used: whether rows were assigned since the last commit.
         owner: the one assigner that all keys here belong to; None: the rule decides.
     """
@@ -154,7 +154,7 @@ class PartitionHashIndex:
     file_names: dict[int, str] = field(default_factory=dict)
     row_counts: dict[int, int] = field(default_factory=dict)
     assigners: dict[int, AssignerBuckets] = field(default_factory=dict)
-    changed: set[int] = field(default_factory=set)
+    changed_buckets: set[int] = field(default_factory=set)
     is_used: bool = True
     last_identifier: int = NO_IDENTIFIER
     owner: int | None = None
@@ -170,7 +170,7 @@ class PartitionHashIndex:
             arriving = new[np.argsort(order[starts[new]])]
             distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], options)
             self.key_hashes.add(distinct[new], distinct_buckets[new])
-            self.changed.update(map(int, np.unique(distinct_buckets[new])))
+            self.changed_buckets.update(map(int, np.unique(distinct_buckets[new])))
         buckets = np.empty(len(hashes), np.int32)
         buckets[order] = np.repeat(distinct_buckets, np.diff(starts, append=len(hashes)))
         return buckets
@@ -202,7 +202,7 @@ class PartitionHashIndex:
                 for bucket, count in sorted(self.row_counts.items())
                 if bucket % options.assigner_count == number % options.assigner_count
             }
-            assigner = self.assigners[number] = AssignerBuckets(number=number, counts=own, open_buckets=list(own))
+            assigner = self.assigners[number] = AssignerBuckets(assigner=number, counts=own, open_buckets=list(own))
         return assigner
 
     def _assign_beyond_limit(
@@ -267,7 +267,7 @@ class DynamicBuckets:
         """Return the partition and key hash of each row, and load the indexes of those partitions."""
         columns, types = columns_to_arrow(frame, self.ctx.schema.key_fields)
         row_partitions = bucket_assigners.encode_partitions(frame, self.ctx)
-        self._load_indexes([partition for partition in row_partitions.rows if partition not in self.indexes])
+        self._load_indexes([partition for partition in row_partitions.partition_rows if partition not in self.indexes])
         return row_partitions, hashing.hash_columns(columns, types)
 
     def _load_indexes(self, missing: list[bytes]) -> None:
@@ -323,7 +323,7 @@ class DynamicBuckets:
             for partition, index in self.indexes.items():
                 if index.is_used and self.loads:
                     bases[partition] = tuple(sorted(index.file_names.values()))
-                for bucket, hashes in index.key_hashes.of_buckets(index.changed):
+                for bucket, hashes in index.key_hashes.of_buckets(index.changed_buckets):
                     name = new_name()
                     written.append(hash_index_path(self.ctx, partition, bucket, name))
                     files[partition, bucket] = write_hash_index(self.ctx, partition, bucket, name, hashes)
@@ -333,7 +333,7 @@ class DynamicBuckets:
         for (partition, bucket), file in files.items():
             self.indexes[partition].file_names[bucket] = file.file_name
         for index in self.indexes.values():
-            index.changed.clear()
+            index.changed_buckets.clear()
         return PreparedIndexes(files, bases)
 
     def retain_partitions(self, partitions: Collection[bytes]) -> None:
@@ -366,12 +366,12 @@ def _group_by_hash(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]
 
 
 def _by_partition(row_partitions: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] | slice]]:
-    if len(row_partitions.rows) == 1:
-        yield row_partitions.rows[0], slice(None)
+    if len(row_partitions.partition_rows) == 1:
+        yield row_partitions.partition_rows[0], slice(None)
         return
     order = np.argsort(row_partitions.codes, kind="stable")
-    cuts = np.searchsorted(row_partitions.codes[order], np.arange(len(row_partitions.rows) + 1))
-    for partition, start, end in zip(row_partitions.rows, cuts[:-1], cuts[1:], strict=True):
+    cuts = np.searchsorted(row_partitions.codes[order], np.arange(len(row_partitions.partition_rows) + 1))
+    for partition, start, end in zip(row_partitions.partition_rows, cuts[:-1], cuts[1:], strict=True):
         yield partition, order[start:end]
 
 

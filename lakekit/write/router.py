@@ -1,7 +1,7 @@
 """Routes of rows: to their buckets in order, and in a divided write to the task of each bucket.
 
-    assigner(ctx, …)                        the bucket assigner of a table (ENGINE 7.1)
-    split(frame, ctx, assigner)   ->   (partition, bucket, rows), (partition, bucket, rows), …
+    make_assigner(ctx, …)                   the bucket assigner of a table (ENGINE 7.1)
+    split_by_bucket(frame, ctx, assigner)   ->   (partition, bucket, rows), (partition, bucket, rows), …
 
     task     (|partition hash| + residue) % tasks
     residue  fixed buckets       bucket % assigners
@@ -212,11 +212,11 @@ def divide_write(ctx: TableContext, *, parallelism: int, max_tasks: int, batch: 
 
 @dataclass(slots=True, kw_only=True)
 class TaskRouter:
-    """Assigns rows to tasks by the columns in `names`. `replaces`: an overwrite ignores existing keys."""
+    """Assigns rows to tasks by the columns in `column_names`. `replaces`: an overwrite ignores existing keys."""
 
     ctx: TableContext
     parallelism: WriteParallelism
-    names: tuple[str, ...]
+    column_names: tuple[str, ...]
     _buckets: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None
 
     @staticmethod
@@ -230,7 +230,7 @@ class TaskRouter:
             )
             snapshot_buckets = SnapshotBuckets.at_snapshot(ctx, snapshot)
             assigner = PostponedFixedBuckets(
-                ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition)
+                ctx=ctx, bucket_count=lambda partition: postponed_count(ctx, snapshot_buckets, partition)
             )
             fields = bucket_fields(ctx)
         elif parallelism.tasks > 1 and ctx.options.bucket > 0:
@@ -241,12 +241,12 @@ class TaskRouter:
         return TaskRouter(
             ctx=ctx,
             parallelism=parallelism,
-            names=tuple(name for name in ctx.schema.names if name in column_names),
+            column_names=tuple(name for name in ctx.schema.names if name in column_names),
             _buckets=assigner,
         )
 
     def task_numbers(self, frame: pl.DataFrame) -> NDArray[np.int32]:
-        """Return the number of each row's task; `frame` has at least the columns `names`, converted."""
+        """Return the number of each row's task; `frame` has at least the columns `column_names`, converted."""
         if self._buckets is None:
             return np.zeros(frame.height, np.int32)
         if isinstance(self._buckets, DynamicBuckets):
@@ -260,6 +260,6 @@ class TaskRouter:
             row_partitions = bucket_assigners.encode_partitions(frame, self.ctx)
             residues = self._buckets.assign(frame).buckets % self.parallelism.assigners
         firsts = np.array(
-            [self.parallelism.first(row) for row in row_partitions.rows], np.int64
+            [self.parallelism.first(row) for row in row_partitions.partition_rows], np.int64
         )  # scalar: one a partition
         return ((firsts[row_partitions.codes] + residues) % self.parallelism.tasks).astype(np.int32)

@@ -1,8 +1,9 @@
 """Input rows converted for a table: columns by name, casts, defaults, kinds, filters, checks.
 
-    batches(frame, ctx)                     ->   frames with the table's columns, in order, in full precision,
+    convert_batches(frame, ctx)             ->   frames with the table's columns, in order, in full precision,
                                                  and `_VALUE_KIND` for key tables
-    batches(frame, ctx, row_kind="op")      ->   the same; column `op` holds +I, -U, +U or -D and is not written
+    convert_batches(frame, ctx, row_kind="op")
+                                            ->   the same; column `op` holds +I, -U, +U or -D and is not written
 
 The order of the steps is the reference's: NOT NULL is checked in the row as given, so a default does not satisfy it;
 defaults replace nulls, in deletes too; then the kind, by `rowkind.field` if set; then `ignore-delete` and
@@ -260,8 +261,8 @@ def _rows_per_half_buffer(frame: pl.DataFrame, ctx: TableContext) -> int:
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
 
 
-def _split_frame(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
-    return iter([frame]) if frame.height <= rows else frame.iter_slices(rows)
+def _split_frame(frame: pl.DataFrame, row_count: int) -> Iterator[pl.DataFrame]:
+    return iter([frame]) if frame.height <= row_count else frame.iter_slices(row_count)
 
 
 def _stream_batches(

@@ -88,7 +88,7 @@ class BucketWriters:
             replaces,
         )
         self._assigner: BucketAssigner = (
-            PostponedFixedBuckets(ctx=ctx, count=self._bucket_count)
+            PostponedFixedBuckets(ctx=ctx, bucket_count=self._bucket_count)
             if fixes_buckets
             else router.make_assigner(ctx, overwrite=replaces, shard=shard)
         )

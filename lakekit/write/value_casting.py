@@ -422,12 +422,12 @@ def _make_row_locator(ends: Ends) -> Callable[[int], int]:
     return lambda i: int(np.searchsorted(ends, i, side="right"))
 
 
-def _build_lists(flat: pl.Series, ends: Ends, like: pl.Series) -> pl.Series:
-    """Return lists of the elements `flat` that end at `ends`, null where `like` is."""
+def _build_lists(flat: pl.Series, ends: Ends, template: pl.Series) -> pl.Series:
+    """Return lists of the elements `flat` that end at `ends`, null where `template` is."""
     offsets = pa.array(np.append(0, ends), pa.int64())
-    mask = like.is_null().to_arrow() if like.null_count() else None
+    mask = template.is_null().to_arrow() if template.null_count() else None
     lists = pl.Series(pa.LargeListArray.from_arrays(offsets, flat.rechunk().to_arrow(), mask=mask))
-    return lists.alias(like.name)
+    return lists.alias(template.name)
 
 
 # ---- simple values ---------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_many_who_add_one_lose_none(cat, tmp_path):
         try:
             for _ in range(10):
                 with lock.hold() as held:
-                    held.check()
+                    held.check_held()
                     counter.write_text(str(int(counter.read_text()) + 1))
         except lk.LakekitError as error:
             failed.append(error)
@@ -102,7 +102,7 @@ def test_a_lock_left_behind(cat, served):
     with lock.database.session() as session:
         session.execute("INSERT INTO paimon_distributed_locks (lock_id, acquired_at, expire_time_seconds) VALUES (?, '2001-01-01 00:00:00', 1)", lock.lock_id)
     with lock.hold() as held:  # at once where the database knows its age, after watching it for six seconds elsewhere
-        held.check()
+        held.check_held()
     with lock.database.session() as session:
         assert session.query("SELECT lock_id FROM paimon_distributed_locks WHERE lock_id = ?", lock.lock_id) == []
 

@@ -29,7 +29,7 @@ def test_tables_that_are_made_have_every_line(capsys):
 
 
 def test_a_key_is_read_once_however_often_it_was_written(tmp_path):
-    _, keyed = create_tables(str(tmp_path), rows=200)
+    _, keyed = create_tables(str(tmp_path), row_count=200)
     assert keyed.snapshots().height == 6
     assert keyed.scan().collect()["amount"].sum() == sum(range(200)) * 0.5 + 20
 

@@ -194,12 +194,12 @@ def test_partitions_are_not_registered_and_so_refused(shop, hive):
 def test_claims_wait_for_the_metastores_lock(shop, hive):
     table, held = shop["shop.orders"], shop._names().lock("shop", "orders")
     with held as claim:
-        claim.check()
+        claim.check_held()
         assert list(hive[1].locks.values()) == [(3, 2, "shop", "orders")]
         with pytest.raises(lk.RetriesExhausted, match=r"Acquire lock failed for table shop\.orders"):
             table.upsert(ROWS)
         with pytest.raises(lk.LockLost, match=r"was held for 300 s, longer than a metastore remembers it\. Nothing was changed"):
-            replace(claim, runtime=Runtime(elapsed_ms=lambda: claim.since_ms + 300_000)).check()
+            replace(claim, runtime=Runtime(elapsed_ms=lambda: claim.held_since_ms + 300_000)).check_held()
     assert hive[1].locks == {}
     table.upsert(ROWS)
     assert table.snapshots().height == 2

@@ -249,12 +249,12 @@ def test_a_lock_about_to_run_out_claims_nothing(lock):
     at = [0.0]
     slow = replace(lock, timeout_ms=480_000, runtime=Runtime(elapsed_ms=lambda: at[0]))
     with slow.hold() as held:
-        held.check()
+        held.check_held()
         at[0] = 419_000
-        held.check()
+        held.check_held()
         at[0] = 421_000
         with pytest.raises(lk.LockLost, match=r"was lost: held for 421 s of 480 s, it runs out\. Nothing was changed"):
-            held.check()
+            held.check_held()
 
 
 def test_where_times_mean_nothing_a_lock_is_watched_before_it_is_removed(lock, ask, monkeypatch):

@@ -71,7 +71,7 @@ def test_a_funnel_as_it_looks():
 
 
 def box(level, low, high):
-    return cards.FileCard(level=level, low=low, high=high, size_bytes=1024, row_count=1)
+    return cards.FileCard(level=level, min_key=low, max_key=high, size_bytes=1024, row_count=1)
 
 
 def test_levels_stand_on_one_key_axis():

@@ -166,8 +166,10 @@ def of_facts(name):
     index = manifests.IndexFact(name=name, type=name, partition=name, bucket=0, size_bytes=1, row_count=1)
     vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
     tree = manifests.ManifestTree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter_text=name)
-    entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, read_outcome=name)
-    file = level_layout.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
+    entry = manifests.EntryFact(
+        kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, min_key=name, max_key=name, read_outcome=name
+    )
+    file = level_layout.LevelFile(name=name, level=0, min_key=(name,), max_key=(name,), size_bytes=1, row_count=1, source=name, creation_time=name)
     state = level_layout.BucketState(snapshot_id=1, files=(file,), removed_files=(file,))
     asked = level_layout.LevelQuery(notes=(name,))
     shapes = (

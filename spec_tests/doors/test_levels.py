@@ -217,9 +217,9 @@ def test_every_kind_of_table_is_drawn(case):
         drawn = [box for box in shown._picture.boxes if not box.key.startswith("removed/")]
         assert {file.name for box in drawn for file in box.files} == set(here["file_name"])
         assert shown.drawing().description.startswith(shown._title)
-        known = [file for file in shown._states[-1].files if file.low is not None]
-        axis = build_axis(key for file in known for key in (file.low, file.high))
-        assert all(key_sort_key(file.low) <= key_sort_key(file.high) and axis.start(file.low) <= axis.end(file.high) for file in known)
+        known = [file for file in shown._states[-1].files if file.min_key is not None]
+        axis = build_axis(key for file in known for key in (file.min_key, file.max_key))
+        assert all(key_sort_key(file.min_key) <= key_sort_key(file.max_key) and axis.start(file.min_key) <= axis.end(file.max_key) for file in known)
         newest = [file.max_sequence_number for file in known if file.level == 0]
         assert not shown.table.primary_keys or newest == sorted(newest, reverse=True)
     if not shown.table.primary_keys and places:
@@ -243,7 +243,7 @@ def test_postponed_files_are_not_read(flights):
     shown = Levels(table(case), bucket=-2)
     assert shown._states[-1].files
     assert "postponed" in shown.as_text()
-    key = shown._states[-1].files[0].low
+    key = shown._states[-1].files[0].min_key
     shown.probe = ", ".join(map(typed, key))
     assert (shown.lit, message(shown)) == ((), "")
 

@@ -132,9 +132,9 @@ def test_a_snapshot_that_cannot_be_read_says_why(tmp_path):
 
 def test_a_page_of_nothing_but_names():
     bare = PagePane(heading="manifests", note="gone")
-    moment = SnapshotView(snapshot_id=1, heading="1 APPEND", code="t.scan(at=1)", at="1", manifests=bare, buckets=(bare,), note="two more")
+    moment = SnapshotView(snapshot_id=1, heading="1 APPEND", code="t.scan(at=1)", at_argument="1", manifests=bare, buckets=(bare,), note="two more")
     drawing = Drawing(width=1, height=1, shapes=(), description="nothing")
-    text = render_page(HtmlPage(name="t", facts=[("location", "x")], opening="lk.open('x')", timeline=drawing, snapshots=(moment,), snapshot_count=1))
+    text = render_page(HtmlPage(name="t", table_facts=[("location", "x")], open_code="lk.open('x')", timeline=drawing, snapshots=(moment,), snapshot_count=1))
     assert Parts(text).all("svg") == [{"role": "img", "aria-label": "nothing", "viewbox": "0 0 1 1", "width": "100%", "xmlns": "http://www.w3.org/2000/svg"}]
     assert text.count("gone") == 2
     assert "1 snapshot, all in this page." in text

@@ -107,7 +107,7 @@ def test_json_has_no_number_that_is_none(capsys):
     """`NaN` and `Infinity` are no JSON: a reader of it would stop there."""
     out = Output(argparse.Namespace(format="json", limit=None, color="never"))
     rows = [(float("nan"), [1.5, float("inf")], {"a": {"b": float("-inf")}}, b"\x01")]
-    out.rows(("x", "y", "z", "w"), rows)
+    out.print_rows(("x", "y", "z", "w"), rows)
     (line,) = capsys.readouterr().out.splitlines()
 
     def refuse(word: str) -> None:
@@ -115,7 +115,7 @@ def test_json_has_no_number_that_is_none(capsys):
 
     assert json.loads(line, parse_constant=refuse) == {"x": "NaN", "y": [1.5, "Infinity"], "z": {"a": {"b": "-Infinity"}}, "w": "01"}
     out.format = "tsv"
-    out.rows(("y",), [([float("nan")],)])
+    out.print_rows(("y",), [([float("nan")],)])
     assert capsys.readouterr().out == 'y\n["NaN"]\n'
 
 

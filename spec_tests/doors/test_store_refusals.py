@@ -103,7 +103,7 @@ def test_a_silent_data_file_ends(server: S3Server, monkeypatch: pytest.MonkeyPat
 
 def test_the_bound_of_silence_is_half_a_minute_and_the_users_own_wins(server: S3Server) -> None:
     def told(**more: str) -> dict[str, Any]:
-        return objects.open(server.url("t"), {**server.options, **more})[0].polars_options()["storage_options"]
+        return objects.open(server.url("t"), {**server.options, **more})[0].polars_scan_options()["storage_options"]
 
     assert told()["read_timeout"] == "30s"
     assert "read_timeout" not in told(timeout="5s")

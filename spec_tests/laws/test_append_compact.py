@@ -208,7 +208,7 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
             held = list(live.filter(live.column("partition").to_numpy(zero_copy_only=False) == partition).files())
         vectors = {part.file_name: entry for entry in everything for part in entry.ranges if part.file_name in {file.name for file in held}}
         gone = deletion_vector_reader.load_positions(handle, vectors)
-        place = RewriteTarget(ctx=handle, partition=partition, bucket=bucket, names=make_file_names(handle), deletions=gone)
+        place = RewriteTarget(ctx=handle, partition=partition, bucket=bucket, file_names=make_file_names(handle), deletions=gone)
         try:
             before = rows(handle, partition, bucket, held, gone)
         except LakekitError as refused:
@@ -231,4 +231,4 @@ def test_tables_that_track_rows_are_refused(tmp_path: Path) -> None:
     handle = open_context(str(tmp_path / "t"))
     held = files(1, 1)
     with pytest.raises(Unsupported, match="row-tracking"):
-        packing.rewrite_files(RewriteTarget(ctx=handle, partition=bytes(12), bucket=0, names=make_file_names(handle)), held)
+        packing.rewrite_files(RewriteTarget(ctx=handle, partition=bytes(12), bucket=0, file_names=make_file_names(handle)), held)

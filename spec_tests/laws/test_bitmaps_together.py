@@ -37,7 +37,7 @@ SETS = st.one_of(
 
 def alone(data: bytes, begin: int, end: int, most: int) -> list[int]:
     """How many positions each bitmap has, one by one, until one is not sound."""
-    cursor, cards = Cursor(data, at=begin, end=end), list[int]()
+    cursor, cards = Cursor(data, offset=begin, end=end), list[int]()
     while len(cards) < most:
         try:
             cards.append(sum(roaring.read_layout(cursor, "bitmap").cards))
@@ -64,8 +64,8 @@ def one_by_one(cursor: Cursor, count: int) -> tuple[list[int], list[int]]:
 
 def same(data: bytes, begin: int, end: int, count: int) -> None:
     """Many are read as each of them is alone, and refused as it is."""
-    many = refusal(lambda cursor: roaring.read_bitmap_ends(cursor, count, "slice"), Cursor(data, at=begin, end=end))
-    assert many == refusal(lambda cursor: one_by_one(cursor, count), Cursor(data, at=begin, end=end))
+    many = refusal(lambda cursor: roaring.read_bitmap_ends(cursor, count, "slice"), Cursor(data, offset=begin, end=end))
+    assert many == refusal(lambda cursor: one_by_one(cursor, count), Cursor(data, offset=begin, end=end))
 
 
 @pytest.mark.long

@@ -156,7 +156,7 @@ def test_a_hash_index_replaces_that_of_its_bucket():
 @pytest.mark.parametrize(("known", "fits"), [((), False), (("h0",), False), (("h0", "h1"), True), (("h1", "h0"), True), (("h0", "h1", "h2"), False)])
 def test_buckets_rest_on_every_hash_index_of_the_partition(known: tuple[str, ...], fits: bool):
     live = [vectors("h0", index_type=HASH_INDEX), vectors("h1", bucket=1, index_type=HASH_INDEX), vectors("i0", "x")]
-    bases = [KnownHashIndexes(partition=A, names=frozenset(known)), KnownHashIndexes(partition=part("b"), names=frozenset())]
+    bases = [KnownHashIndexes(partition=A, file_names=frozenset(known)), KnownHashIndexes(partition=part("b"), file_names=frozenset())]
     if fits:
         manifest_writer.check_hash_bases(live, bases)
     else:

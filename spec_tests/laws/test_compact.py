@@ -94,7 +94,7 @@ class Bucket:
             ctx=self.ctx,
             partition=self.partition,
             bucket=self.number,
-            names=make_file_names(self.ctx),
+            file_names=make_file_names(self.ctx),
             spec=self.rule,
             _levels=self.levels,
             restored_bucket=EMPTY_BUCKET,
@@ -107,10 +107,10 @@ class Bucket:
             partition=self.partition,
             bucket=self.number,
             levels=self.levels,
-            names=make_file_names(self.ctx),
+            file_names=make_file_names(self.ctx),
             spec=self.rule,
             deletions=dict(self.vectors.positions),
-            previous_rows=looking,
+            find_previous_rows=looking,
             writes_changelog=tells,
         )
         done = compact_unit(job, unit)

@@ -114,7 +114,9 @@ def drawn(rng: random.Random, sequence: int, name: str, known: set[tuple[int, st
 
 
 def flush(bucket: Bucket, rows: pl.DataFrame) -> None:
-    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
+    target = WriteTarget(
+        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, file_names=make_file_names(bucket.ctx), is_keyed=True
+    )
     bucket.levels = bucket.levels.with_changes([], write_run(target, [rows]))
 
 

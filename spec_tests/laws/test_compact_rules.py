@@ -36,7 +36,9 @@ def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) 
         schema={"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8},
         orient="row",
     )
-    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
+    target = WriteTarget(
+        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, file_names=make_file_names(bucket.ctx), is_keyed=True
+    )
     [file] = write_run(target, [frame])
     bucket.levels = bucket.levels.with_changes([], [file])
     return file
@@ -221,7 +223,13 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
         return keys.clear()
 
     job = compacting.CompactionJob(
-        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=make_file_names(bucket.ctx), spec=bucket.rule, previous_rows=fails
+        ctx=bucket.ctx,
+        partition=UNPARTITIONED,
+        bucket=0,
+        levels=bucket.levels,
+        file_names=make_file_names(bucket.ctx),
+        spec=bucket.rule,
+        find_previous_rows=fails,
     )
     with pytest.raises(StorageFailed, match="the disk is gone"):
         compacting.compact_unit(job, bucket.full())
@@ -332,7 +340,9 @@ def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, option
         schema = {"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8}
         keys = [(k, f"{s:04}") for k in range(2) for s in range(at, 1000, at + 1)]
         frame = pl.DataFrame([(*key, at, "x", None, 10_000 * at + number, 0) for number, key in enumerate(keys)], schema=schema, orient="row")
-        target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
+        target = WriteTarget(
+            ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, file_names=make_file_names(bucket.ctx), is_keyed=True
+        )
         bucket.levels = bucket.levels.with_changes([], write_run(target, [frame]))
         before.append(frame)
     expected, read = bucket.rows(), []

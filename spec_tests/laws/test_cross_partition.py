@@ -39,8 +39,8 @@ def placed(assigner: CrossPartition, frame: pl.DataFrame) -> list[tuple]:
     """Every row that is written, in order: key, partition's value, value, kind, bucket; the partition's row must say what the column says."""
     found = assigner.assign(frame)
     assert found.frame.schema == frame.schema
-    texts = {row: cross_partition._partition_columns(assigner.ctx, row, found.frame.select("pt")).item() for row in found.partitions.rows}
-    assert [texts[found.partitions.rows[code]] for code in found.partitions.codes] == found.frame["pt"].to_list()
+    texts = {row: cross_partition._partition_columns(assigner.ctx, row, found.frame.select("pt")).item() for row in found.partitions.partition_rows}
+    assert [texts[found.partitions.partition_rows[code]] for code in found.partitions.codes] == found.frame["pt"].to_list()
     return [(*row, bucket) for row, bucket in zip(found.frame.rows(), found.buckets.tolist(), strict=True)]
 
 
@@ -88,7 +88,7 @@ def test_every_row_goes_where_the_rule_says(engine, batches, target):
                 assert kind != 3 or told.engine == "deduplicate"
             where[k] = (pt, bucket)
     assert found.key_locations is not None
-    names = found.key_locations.columns["pt"].to_list()
+    names = found.key_locations.partition_columns["pt"].to_list()
     held = {
         k: (names[number], bucket)
         for k, number, bucket in zip(found.key_locations.keys["k"], found.key_locations.partition, found.key_locations.bucket, strict=True)
@@ -149,8 +149,10 @@ def test_keys_of_golden_tables(name):
     keys = list(handle.schema.primary_keys)
     told = {row: place for place, frame in standing(handle) for row in frame.select(keys).rows()}
     assert told
-    assert {row: (places.rows[number], int(bucket)) for row, number, bucket in zip(places.keys.rows(), places.partition, places.bucket, strict=True)} == told
-    assert {(places.rows[number], bucket): count for number, buckets in places.counts.items() for bucket, count in buckets.items()} == {
+    assert {
+        row: (places.partition_rows[number], int(bucket)) for row, number, bucket in zip(places.keys.rows(), places.partition, places.bucket, strict=True)
+    } == told
+    assert {(places.partition_rows[number], bucket): count for number, buckets in places.counts.items() for bucket, count in buckets.items()} == {
         place: list(told.values()).count(place) for place in set(told.values())
     }
 

@@ -42,7 +42,7 @@ def together(data: bytes, most: int) -> tuple[list[int], int]:
     """Wherever they lie: words are counted in two ways."""
     said = []
     for before in range(9):
-        cursor = Cursor(b"\xff" * before + data, at=before)
+        cursor = Cursor(b"\xff" * before + data, offset=before)
         said.append((roaring.read_dense(cursor, most).tolist(), cursor.tell - before))
     assert said == said[:1] * 9
     return said[0]
@@ -110,7 +110,7 @@ def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> Non
 @pytest.mark.parametrize("rows", [1, 2, 5, 4096, 65535, 65536, 65537, 65538, 65536 * 4, ROWS, 1_000_000])
 def test_the_set_of_all_rows_is_known_by_its_bytes(rows: int) -> None:
     data = roaring.encode_positions(np.arange(rows))
-    cursor = Cursor(b"\xff" + data + b"\xff", at=1)
+    cursor = Cursor(b"\xff" + data + b"\xff", offset=1)
     found = roaring.read_full_bitmap(cursor, rows)
     assert found == roaring.full_bitmap(rows) if found is not None else cursor.tell == 1
     assert found is None or cursor.tell == 1 + len(data)

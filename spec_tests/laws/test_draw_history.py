@@ -170,7 +170,7 @@ def test_steps_are_as_high_as_their_share_of_rows(history):
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     for at, group in enumerate(placed.groups):
         rows = history.marks[at].row_count or 0
-        floor = placed.lines[group.line][1]
+        floor = placed.lines[group.line_number][1]
         over = [step for step in steps if step.x <= group.x < step.x + step.width and abs(step.y + step.height - floor) < 0.01]
         assert len(over) == (rows > 0)
         assert all(abs(step.height - max(1, 22 * rows / most)) <= 0.5 for step in over)
@@ -346,8 +346,8 @@ entries = st.builds(
     name=names,
     size_bytes=st.integers(0, 2**40),
     row_count=st.integers(0, 2**40),
-    low=names | st.just(HOSTILE),
-    high=names,
+    min_key=names | st.just(HOSTILE),
+    max_key=names,
     read_outcome=names,
 )
 

@@ -110,8 +110,8 @@ def buckets(draw, *, deepest=5):
         LevelFile(
             name=f"data-{level}-{number}.parquet",
             level=level,
-            low=(low,),
-            high=(max(low, high),),
+            min_key=(low,),
+            max_key=(max(low, high),),
             size_bytes=chance.randint(0, 2 ** chance.randint(0, 40)),
             row_count=chance.randint(0, 1000),
             deleted_row_count=chance.randint(0, 1000),
@@ -159,7 +159,7 @@ def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
         assert set(boxes) == {file.name for file in state.files}
         for one in state.files:
             for two in state.files:
-                if one.high < two.low and one.level == two.level > 0:
+                if one.max_key < two.min_key and one.level == two.level > 0:
                     assert boxes[one.name].left + boxes[one.name].width <= boxes[two.name].left + 1e-9
                 if one.level < two.level:
                     assert boxes[one.name].top < boxes[two.name].top
@@ -228,7 +228,7 @@ def test_merging_keeps_every_file(some, limit):
 @pytest.mark.long
 def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     files = tuple(
-        LevelFile(name=f"data-{number}", level=5, low=(number * 10,), high=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)
+        LevelFile(name=f"data-{number}", level=5, min_key=(number * 10,), max_key=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)
     )
     found = build_picture("bucket", [BucketState(snapshot_id=1, files=files, opened_names=frozenset({"data-5000", "data-77"}))])
     assert len(found.boxes) <= levels.MAX_BOXES
@@ -252,8 +252,8 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
 
 
 def test_unknown_keys_take_the_whole_axis():
-    known = LevelFile(name="known", level=0, low=(5,), high=(6,), size_bytes=1, row_count=1)
-    unknown = LevelFile(name="unknown", level=0, low=None, high=None, size_bytes=1, row_count=1)
+    known = LevelFile(name="known", level=0, min_key=(5,), max_key=(6,), size_bytes=1, row_count=1)
+    unknown = LevelFile(name="unknown", level=0, min_key=None, max_key=None, size_bytes=1, row_count=1)
     boxes = {box.name: box for box in build_picture("bucket", [BucketState(snapshot_id=1, files=(known, unknown))]).boxes}
     assert math.isclose(boxes["unknown"].width, 1 - LEFT_SHARE - RIGHT_SHARE)
     assert "keys unknown" in boxes["unknown"].hint
@@ -262,9 +262,9 @@ def test_unknown_keys_take_the_whole_axis():
 
 
 def test_files_of_an_append_table_stand_in_the_order_of_writing():
-    made = [LevelFile(name=f"{number}", level=0, low=None, high=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
+    made = [LevelFile(name=f"{number}", level=0, min_key=None, max_key=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
     ordered = with_row_number_bounds(made)
-    assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
+    assert [(file.min_key, file.max_key) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
     boxes = build_picture("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).boxes
     drawn = levels.levels_text("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).split("\n")
     assert len(drawn) == 3

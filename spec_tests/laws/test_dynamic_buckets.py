@@ -91,7 +91,7 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
                 assert 0 <= bucket < rule.max_buckets
                 wanted = told.where[one] = bucket
             assert bucket == wanted
-    assert {bucket for bucket in told.where.values() if bucket in index.changed} == index.changed
+    assert {bucket for bucket in told.where.values() if bucket in index.changed_buckets} == index.changed_buckets
     contents = dict(index.key_hashes.of_buckets(range(rule.max_buckets if rule.is_limited else 60)))
     for bucket, hashes in contents.items():
         assert sorted(hashes.tolist()) == sorted(one for one, where in told.where.items() if where == bucket)

@@ -57,7 +57,7 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
     system = {SEQUENCE: pl.Series(range(count), dtype=pl.Int64), KIND: pl.Series([0] * count, dtype=pl.Int8)}
     frame = pl.DataFrame({"k": pl.Series(range(count), dtype=pl.Int32), "s": [""] * count, "t": held, **system})
     assert frame.filter(due.unexpired_condition()).height == count - gone
-    target = WriteTarget(ctx=bucket.ctx, partition=bytes(12), bucket=0, level=0, source=0, names=make_file_names(bucket.ctx), keyed=True)
+    target = WriteTarget(ctx=bucket.ctx, partition=bytes(12), bucket=0, level=0, source=0, file_names=make_file_names(bucket.ctx), is_keyed=True)
     [file] = write_run(target, [frame])
     assert due.may_have_expired_rows(file) == (gone > 0)
     assert not due.may_have_expired_rows(replace(file, value_stats=NO_STATS))

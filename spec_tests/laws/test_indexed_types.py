@@ -56,7 +56,7 @@ def changes_of(types):
 
 def is_indexed(kind, text):
     module, t = plugins.load("file_index", kind), parse(text)
-    return t.root in module.TYPES and (kind != "range-bitmap" or module.takes(t))
+    return t.root in module.TYPES and (kind != "range-bitmap" or module.supports_type(t))
 
 
 CASES = [

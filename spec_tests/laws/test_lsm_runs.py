@@ -132,8 +132,8 @@ def test_slices_hold_every_key_once(kind, drawn, limit):
     keys = pl.concat([low, high, pl.DataFrame({"k": [value(n) for n in range(0, 8000, 97)]}, schema=low.schema)])
     held = sum(keys.select((pl.lit(True) if part.expr() is None else part.expr()).cast(pl.Int32).alias("n"))["n"] for part in found)
     assert (held == 1).all() if isinstance(held, pl.Series) and len(held) == keys.height else len(found) == 1
-    assert found[0].low is None
-    assert found[-1].high is None
+    assert found[0].min_key is None
+    assert found[-1].end_key is None
 
 
 def test_slices_are_about_as_big_as_asked():
@@ -149,4 +149,4 @@ def test_slices_run_along_the_first_column_that_varies():
     found = sorted_runs.split_key_ranges(low, high, np.array([100, 10]), 60)
     assert {part.column for part in found} == {"id"}
     assert len(found) == 2
-    assert str(found[0].expr()) == str(pl.col("id") < found[0].high)
+    assert str(found[0].expr()) == str(pl.col("id") < found[0].end_key)

@@ -92,11 +92,11 @@ def test_hashes_that_collide_are_told_apart(drawn):
 def test_the_ladder_holds_every_version_once(sizes):
     starts = np.cumsum(sizes) - np.array(sizes)
     layout = version_rounds(np.arange(sum(sizes)), starts)
-    assert sorted(layout.rows.tolist()) == list(range(sum(sizes)))
-    assert layout.heights == tuple(sum(size > step for size in sizes) for step in range(max(sizes)))
+    assert sorted(layout.row_numbers.tolist()) == list(range(sum(sizes)))
+    assert layout.step_heights == tuple(sum(size > step for size in sizes) for step in range(max(sizes)))
     columns = {}
     for place, key in enumerate(layout.key_numbers().tolist()):
-        columns.setdefault(key, []).append(int(layout.rows[place]))
+        columns.setdefault(key, []).append(int(layout.row_numbers[place]))
     blocks = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=True)]
     assert sorted(columns.values()) == sorted(blocks)
 

@@ -91,7 +91,7 @@ def test_locations(location: str, path: str) -> None:
     storage, found = storages.open(location, options)
     assert found == path
     assert storages.open(found, options) == (storage, found), "a location opens again as itself"
-    assert storage.polars(f"{path}/f.parquet") == f"{path}/f.parquet".replace("oss://", "s3://")
+    assert storage.polars_path(f"{path}/f.parquet") == f"{path}/f.parquet".replace("oss://", "s3://")
 
 
 @pytest.mark.parametrize("location", ["s3:///t", "s3://b/../t", "s3://b/./t", "s3://b/a\nb", "s3://key:hidden@b/t", "az://c/t?sig=hidden"])
@@ -112,7 +112,7 @@ def test_another_bucket_is_reached_with_the_same_options(shared: S3Server) -> No
     storage = opened(shared)
     storage.put("s3a://other/x", b"1")
     assert list(shared.buckets["other"]) == ["x"]
-    assert storage.polars("s3a://other/x") == "s3://other/x"
+    assert storage.polars_path("s3a://other/x") == "s3://other/x"
 
 
 def test_a_marker_of_a_directory_is_no_file(shared: S3Server) -> None:
@@ -155,8 +155,8 @@ def test_a_bucket_stands_in_the_endpoint_where_it_is_asked_to() -> None:
     assert options.for_store("b")[0]["aws_endpoint_url"] == "https://b.oss-cn-x.example.com"
     assert options.for_store("b")[0]["aws_session_token"] == "T"
     storage, _ = storages.open("oss://b/t", {"fs.oss.endpoint": "oss-cn-x.example.com"})
-    assert storage.polars("oss://b/t/f") == "s3://b/t/f"
-    assert storage.polars("oss://c/t/f") is None, "Polars is told one endpoint, which is that of the other bucket"
+    assert storage.polars_path("oss://b/t/f") == "s3://b/t/f"
+    assert storage.polars_path("oss://c/t/f") is None, "Polars is told one endpoint, which is that of the other bucket"
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_split_is_a_stable_grouping(rows, count):
     groups: dict[tuple[str, int], list[int]] = {}
     for at in range(frame.height):  # one row at a time is the oracle
         placed = assigner.assign(frame[at])
-        groups.setdefault((placed.partitions.rows[placed.partitions.codes[0]], int(placed.buckets[0])), []).append(at)
+        groups.setdefault((placed.partitions.partition_rows[placed.partitions.codes[0]], int(placed.buckets[0])), []).append(at)
     found = {(partition, bucket): part["row"].to_list() for partition, bucket, part in router.split_by_bucket(frame, handle, assigner)}
     assert found == groups
     texts = {(p, None if q is None else str(q)) for p, q, _ in rows}

@@ -14,7 +14,7 @@ import pytest
 
 from lakekit import storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
-from lakekit.storage.atomic_write import DeferredSync, defer_sync, sync_all, write_together
+from lakekit.storage.atomic_write import DeferredSync, defer_sync, put_all, sync_all
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
@@ -34,8 +34,8 @@ def test_laws(law: Callable[[Storage, str], None], make: Callable[[], Storage], 
 
 
 def test_polars_opens_local_files_itself_and_no_others() -> None:
-    assert LocalStorage().polars("/a/b [1].parquet") == "/a/b [1].parquet"
-    assert MemoryStorage().polars("/a") is None
+    assert LocalStorage().polars_path("/a/b [1].parquet") == "/a/b [1].parquet"
+    assert MemoryStorage().polars_path("/a") is None
 
 
 def test_memory_counts_what_it_was_asked() -> None:
@@ -170,7 +170,7 @@ def test_files_written_together_are_synced_before_the_first_has_its_name(tmp_pat
     monkeypatch.setattr(os, "fsync", lambda handle: (calls.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"), sync(handle))[1])
     monkeypatch.setattr(os, "replace", lambda *names, **directories: (calls.append("named"), replace(*names, **directories))[1])
     files = [(str(tmp_path / f"manifest-{number}"), bytes([number])) for number in range(3)]
-    write_together(LocalStorage(), files)
+    put_all(LocalStorage(), files)
     assert calls == ["file"] * 3 + ["named"] * 3 + ["directory"]
     assert [LocalStorage().read(path) for path, _ in files] == [data for _, data in files]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest-0", "manifest-1", "manifest-2"]
@@ -182,10 +182,10 @@ def test_files_that_cannot_be_synced_together_leave_nothing(tmp_path, monkeypatc
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageFailed, match="No space left"):
-        write_together(LocalStorage(), [(str(tmp_path / name), b"data") for name in ("a", "b")])
+        put_all(LocalStorage(), [(str(tmp_path / name), b"data") for name in ("a", "b")])
     assert list(tmp_path.iterdir()) == []
     storage = MemoryStorage()
-    write_together(storage, [("/t/a", b"1"), ("/t/b", b"2")])
+    put_all(storage, [("/t/a", b"1"), ("/t/b", b"2")])
     assert storage.read("/t/b") == b"2"
 
 
@@ -203,7 +203,7 @@ def put(storage: Storage, path: Path, data: bytes = b"data") -> str:
 def test_what_is_gathered_is_safe_before_anything_is_claimed(tmp_path, power):
     storage = defer_sync(LocalStorage())
     paths = [put(storage, tmp_path / "bucket-0" / "data-0"), put(storage, tmp_path / "bucket-1" / "data-0")]
-    write_together(storage, [(str(tmp_path / "manifest" / name), name.encode()) for name in ("a", "b")])
+    put_all(storage, [(str(tmp_path / "manifest" / name), name.encode()) for name in ("a", "b")])
     paths += [str(tmp_path / "manifest" / name) for name in ("a", "b")]
     assert not power.safe & set(paths)
     assert [LocalStorage().exists(path) for path in paths] == [True] * 4

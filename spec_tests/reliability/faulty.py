@@ -142,10 +142,10 @@ class FaultyStorage:
     def remove_directories(self, paths: Iterable[str]) -> None:
         pass
 
-    def polars(self, path: str) -> str | None:
+    def polars_path(self, path: str) -> str | None:
         return None
 
-    def polars_options(self) -> dict[str, Any]:
+    def polars_scan_options(self) -> dict[str, Any]:
         return {}
 
     @property
@@ -156,7 +156,7 @@ class FaultyStorage:
 class FolderStorage(FaultyStorage):
     """A storage with folders, which a subclass makes and moves; no name is a link."""
 
-    def links(self, directory: str) -> list[tuple[str, bool]]:
+    def symlinks(self, directory: str) -> list[tuple[str, bool]]:
         return []
 
     def entry_kind(self, path: str) -> Literal["folder", "file"] | None:
@@ -164,7 +164,7 @@ class FolderStorage(FaultyStorage):
             return "file"
         return "folder" if any(name.startswith(f"{path}/") for name in self.store.files) else None
 
-    def link_target(self, path: str) -> str | None:
+    def symlink_target(self, path: str) -> str | None:
         return None
 
 

@@ -66,7 +66,7 @@ def test_a_block_size_of_an_orc_file_is_bounded(codec, size):
     orc.write_table(pa.table({"v": pa.array(["a"] * 9)}), made, compression="uncompressed" if codec == "none" else codec)
     data = made.getvalue()
     length = data[-1]
-    postscript = [part._replace(value=size) if part.number == 3 else part for part in orc_tail.parse_members(data[-1 - length : -1])]
+    postscript = [part._replace(value=size) if part.field_number == 3 else part for part in orc_tail.parse_members(data[-1 - length : -1])]
     said = orc_tail.build_message(postscript)
     bad = data[: -1 - length] + said + bytes([len(said)])
     for look in (

@@ -325,7 +325,7 @@ def test_paths_outside_the_roots_are_refused(tmp_path, path):
         lambda: storage.read(at),
         lambda: storage.stat(at),
         lambda: storage.list(at),
-        lambda: storage.polars(at),
+        lambda: storage.polars_path(at),
         lambda: storage.put(at, b""),
         lambda: storage.put_if_absent(at, b""),
         lambda: storage.open_write(at).__enter__(),
@@ -403,4 +403,4 @@ def test_polars_is_handed_no_link(tmp_path):
     storage, root = storages.open(tmp_path / "root")
     for _ in range(2):
         with pytest.raises(OutsideRoot, match="is a link"):
-            storage.polars(f"{root}/a.parquet")
+            storage.polars_path(f"{root}/a.parquet")

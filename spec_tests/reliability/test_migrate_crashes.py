@@ -34,7 +34,7 @@ FILES = {"in/p=1/a.parquet": [1, 2], "in/p=2/b.parquet": [3], "in/p=2/c.avro": [
 class Linking(Foldered):
     """A disk: a file may have two names, of which one goes when the other has a table."""
 
-    def link(self, path: str, to: Linking, target: str) -> bool:
+    def hard_link(self, path: str, to: Linking, target: str) -> bool:
         def do() -> bool:
             to.store.files[target] = self.store.files[path]
             return True

@@ -237,13 +237,13 @@ def with_stream(data: bytes, wanted: tuple[int, int], run: bytes) -> bytes:
         at, body, index = at + size, body + made, index + (len(made) if kind in (6, 7, 8) else 0)
         members = [orc_tail.ProtobufField(number, value) for number, value in ((1, kind), (2, of), (3, len(made)))]
         streams.append(orc_tail.ProtobufField(1, orc_tail.build_message(members)))
-    end = orc_tail.store_chunks(orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)]), tail)
+    end = orc_tail.store_chunks(orc_tail.build_message([*streams, *(part for part in footer if part.field_number != 1)]), tail)
     sizes = {2: index, 3: len(body) - index, 4: len(end)}
-    numbers = [at for at, part in enumerate(tail.footer) if part.number == 3]
-    members = [part._replace(value=sizes.get(part.number, part.value)) for part in orc_tail.parse_members(tail.footer[numbers[-1]].value)]
+    numbers = [at for at, part in enumerate(tail.footer) if part.field_number == 3]
+    members = [part._replace(value=sizes.get(part.field_number, part.value)) for part in orc_tail.parse_members(tail.footer[numbers[-1]].value)]
     whole = [part._replace(value=orc_tail.build_message(members)) if at == numbers[-1] else part for at, part in enumerate(tail.footer)]
     tail_end = orc_tail.store_chunks(orc_tail.build_message(whole), tail)
-    said = orc_tail.build_message([part._replace(value={1: len(tail_end), 5: 0}.get(part.number, part.value)) for part in tail.postscript])
+    said = orc_tail.build_message([part._replace(value={1: len(tail_end), 5: 0}.get(part.field_number, part.value)) for part in tail.postscript])
     return data[: stripe.offset] + body + end + tail_end + said + bytes([len(said)])
 
 
@@ -376,11 +376,11 @@ def test_lengths_of_streams_of_any_size_are_bounded(runs, order, bad, length):
     except Corrupt:
         for most in (0, 1 << 62):
             with pytest.raises(Corrupt, match="a length"):
-                orc_runs.bound_sum(data, second=True, most=most)
+                orc_runs.bound_sum(data, second=True, maximum=most)
         return
-    assert orc_runs.bound_sum(data, second=True, most=0) == total
-    assert orc_runs.bound_sum(data, second=True, most=total) == total
-    assert total <= orc_runs.bound_sum(data, second=True, most=1 << 62) <= 1 << 62
+    assert orc_runs.bound_sum(data, second=True, maximum=0) == total
+    assert orc_runs.bound_sum(data, second=True, maximum=total) == total
+    assert total <= orc_runs.bound_sum(data, second=True, maximum=1 << 62) <= 1 << 62
     assert orc_runs.count_numbers(data, second=True) == sum(orc_runs.count_numbers(run, second=True) for run in made)
 
 

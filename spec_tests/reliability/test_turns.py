@@ -50,7 +50,7 @@ class Busy(MemoryStorage):
     turns: int = 0
 
     @contextmanager
-    def turn(self, directory: str, patience_ms: float) -> Iterator[bool]:
+    def enter_commit_queue(self, directory: str, patience_ms: float) -> Iterator[bool]:
         assert directory == f"{ROOT}/snapshot"
         assert patience_ms >= 0
         self.turns += 1
@@ -78,7 +78,7 @@ def test_who_has_the_turn_tries_again_at_once_and_gives_it_back():
 
 def test_who_comes_later_lets_those_pass_who_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Else a compactor, which needs longer than who adds a row, would lose to newcomers until it gives up."""
-    table, queued, real = lk.create(tmp_path, {"k": "INT"}), Event(), LocalStorage.turn
+    table, queued, real = lk.create(tmp_path, {"k": "INT"}), Event(), LocalStorage.enter_commit_queue
     table.append([{"k": 1}])
 
     def seen(self: LocalStorage, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
@@ -89,7 +89,7 @@ def test_who_comes_later_lets_those_pass_who_lost(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(try_commit, "_MAX_QUEUE_WAIT_MS", 60_000)
     with commit_queue(LocalStorage(), str(tmp_path / "snapshot"), 0) as mine:
         assert mine
-        monkeypatch.setattr(LocalStorage, "turn", seen)
+        monkeypatch.setattr(LocalStorage, "enter_commit_queue", seen)
         later = Thread(target=table.append, args=([{"k": 2}],))
         later.start()
         assert queued.wait(60)

@@ -253,8 +253,8 @@ def test_formats_and_codecs_by_level_and_kind(tmp_path):
     handle = table(tmp_path / "t", [Field("k", "INT NOT NULL", id=0)], key=["k"], options=options)
     rows = section(frame_of(k=pl.Series([1, 2], dtype=pl.Int32)))
     aim = target(handle)
-    names = [file.name for more in ({}, {"level": 5}, {"level": 2}, {"kind": "changelog"}) for file in write(handle, rows, names=aim.names, **more)]
-    stem = aim.names.uuid
+    names = [file.name for more in ({}, {"level": 5}, {"level": 2}, {"kind": "changelog"}) for file in write(handle, rows, file_names=aim.file_names, **more)]
+    stem = aim.file_names.uuid
     assert names == [f"rows-{stem}-0.zst.avro", f"rows-{stem}-1.snappy.orc", f"rows-{stem}-2.zst.parquet", f"change-{stem}-3.lz4.parquet"]
     assert [format_of_name(name) for name in names] == ["avro", "orc", "parquet", "parquet"]
 

@@ -64,8 +64,8 @@ def rewritten(name):
             bucket=bucket,
             level=theirs.level,
             source=theirs.source or 0,
-            names=make_file_names(ours),
-            keyed=keyed,
+            file_names=make_file_names(ours),
+            is_keyed=keyed,
             first_sequence_number=theirs.min_sequence_number,
         )
         [made] = write_run(aim, [frame])
@@ -121,7 +121,7 @@ def orc_columns(data):
     """Kinds, names and attributes of the type tree. Texts of any length are one kind: a reader of either reads both."""
     texts = {16: 7, 17: 7}
     return [
-        (texts.get(column.kind, column.kind), column.names, [member for member in column.members if member.number == 7])
+        (texts.get(column.kind, column.kind), column.names, [member for member in column.members if member.field_number == 7])
         for column in orc_tail.parse_tail(data).root.preorder()
     ]
 

@@ -41,7 +41,7 @@ def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (),
 
 def target(handle: TableContext, **more: object) -> WriteTarget:
     """Where a flush of the table's only bucket goes."""
-    facts = {"partition": EMPTY_ROW, "bucket": 0, "level": 0, "source": APPEND_SOURCE, "names": make_file_names(handle), "keyed": handle.kind == "key"}
+    facts = {"partition": EMPTY_ROW, "bucket": 0, "level": 0, "source": APPEND_SOURCE, "file_names": make_file_names(handle), "is_keyed": handle.kind == "key"}
     return WriteTarget(ctx=handle, **(facts | more))
 
 

@@ -80,7 +80,7 @@ class FilesystemMetastore:
 
     def is_linked(self, database: str) -> bool:
         """Return whether the folder of the database is a link, as `Metastore.is_linked`."""
-        return protocol.link_target(self.storage, build_path(self.root, database)) is not None
+        return protocol.symlink_target(self.storage, build_path(self.root, database)) is not None
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         """Create the folder of a database; properties are dropped with a warning.
@@ -131,7 +131,7 @@ class FilesystemMetastore:
                 key="cascade",
                 value=None,
             )
-        target = protocol.link_target(self.storage, folder)
+        target = protocol.symlink_target(self.storage, folder)
         protocol.remove_folder(self.storage, folder)
         if target is not None:
             warn_user(
@@ -193,7 +193,7 @@ def _nothing_to_register(root: str, name: str | None) -> Unsupported:
     )
 
 
-def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None:
+def _no_warehouse(storage: Storage, root: str, entries: list[Stat]) -> str | None:
     """Return what exists at the path in place of a warehouse; None for an empty folder, which is a warehouse."""
     stat = storage.stat(root)
     if stat is None:
@@ -204,7 +204,7 @@ def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None
         return f'it is a table; open it with lk.open("{root}")'
     parent, _, own = root.rpartition("/")
     if own.endswith(DATABASE_SUFFIX) or any(
-        entry.is_dir and holds_table(storage, entry.path) for entry in inside[:200]
+        entry.is_dir and holds_table(storage, entry.path) for entry in entries[:200]
     ):
         return f'it looks like a database; its warehouse would be "{parent}"'
     return None

@@ -529,7 +529,7 @@ class HiveMetastore:
                         f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. "
                         "Nothing was changed"
                     )
-                yield HiveLock(name=f"{database}.{table}", since_ms=runtime.elapsed_ms(), runtime=runtime)
+                yield HiveLock(name=f"{database}.{table}", held_since_ms=runtime.elapsed_ms(), runtime=runtime)
             finally:
                 try:
                     client.call_method("unlock", number)
@@ -545,12 +545,12 @@ class HiveLock:
     """A lock that this process holds."""
 
     name: str
-    since_ms: float
+    held_since_ms: float
     runtime: Runtime
 
-    def check(self) -> None:
+    def check_held(self) -> None:
         """Raise `LockLost` when the metastore may have dropped the lock."""
-        spent = self.runtime.elapsed_ms() - self.since_ms
+        spent = self.runtime.elapsed_ms() - self.held_since_ms
         if spent > _LOCK_HOLD_MS:
             raise LockLost(
                 f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. "

@@ -250,7 +250,7 @@ class JdbcMetastore:
                 "gone, and no folder was touched"
             )
         folder = build_path(self.root, database)
-        target = protocol.link_target(self.storage, folder)
+        target = protocol.symlink_target(self.storage, folder)
         if target is not None:
             self.storage.delete([folder])
             warn_user(
@@ -260,7 +260,7 @@ class JdbcMetastore:
         self.storage.remove_directories([folder])
 
     def is_linked(self, database: str) -> bool:
-        return protocol.link_target(self.storage, build_path(self.root, database)) is not None
+        return protocol.symlink_target(self.storage, build_path(self.root, database)) is not None
 
     # ---- tables ----------------------------------------------------------------------------------
 
@@ -544,9 +544,9 @@ def _check_lengths(properties: Mapping[str, str]) -> None:
             )
 
 
-def _identifier_taken(where: str, name: Identifier) -> TableAlreadyExists:
+def _identifier_taken(location: str, name: Identifier) -> TableAlreadyExists:
     return TableAlreadyExists(
-        f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name",
+        f"{location} has a row for {name.full} already, perhaps spelt with other cases; choose another name",
         name=name.full,
     )
 

@@ -33,10 +33,10 @@ NUMERIC_ROOTS = ("DECIMAL", *INTEGERS, "FLOAT", "DOUBLE")
 def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tuple[Array, Bools | None]:
     """Return the numbers of a column in the order of the versions, `neutral` where null, and which are not null."""
     not_null = not_null_mask(column)
-    numbers = physical_values(column)[versions.rows]
+    numbers = physical_values(column)[versions.row_numbers]
     if not_null is None:
         return numbers, None
-    present = not_null[versions.rows]
+    present = not_null[versions.row_numbers]
     assign_where(numbers, np.full(len(numbers), neutral, numbers.dtype), ~present)
     return numbers, present
 
@@ -95,14 +95,14 @@ def fold_product(function: FieldFunction, versions: Versions, column: pl.Series,
     return from_physical(column, result, seen)
 
 
-def _divide_retracted(function: FieldFunction, upper: Array, lower: Array, where: Bools) -> Array:
+def _divide_retracted(function: FieldFunction, upper: Array, lower: Array, mask: Bools) -> Array:
     if upper.dtype.kind == "f":
         return upper / lower
-    if (lower[where] == 0).any():
+    if (lower[mask] == 0).any():
         raise ValueOutOfRange(
             f"/ by zero: aggregate function 'product' of column {function.column} retracts a 0", column=function.column
         )
-    safe = np.where(where, lower, 1).astype(lower.dtype)
+    safe = np.where(mask, lower, 1).astype(lower.dtype)
     down = upper // safe
     return down + ((upper % safe != 0) & ((upper < 0) != (safe < 0))).astype(upper.dtype)
 

@@ -188,7 +188,7 @@ def fold_collect(function: FieldFunction, versions: Versions, column: pl.Series,
     if has_op(ops, REVERSE) and not function.ignore_retract:
         assert ops is not None
         ops = np.where(ops == REVERSE, ADD, ops)
-    pool = flatten_lists(column.gather(versions.rows))
+    pool = flatten_lists(column.gather(versions.row_numbers))
     if has_op(ops, RETRACT, SET_RETRACT) or (function.distinct and has_op(ops, REVERSE)):
         return _collect_by_key(function, versions, column, ops, pool)
     used = list_contributions(versions, ops)
@@ -274,7 +274,7 @@ def lists_by_key(
 @declare_aggregate("merge_map", refuses=require_type_roots("merge map", "MAP", "MAP"), retracts=True)
 def fold_merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return one map of all, later values of a map key winning; a retracted map removes its keys."""
-    pool = flatten_lists(column.gather(versions.rows))
+    pool = flatten_lists(column.gather(versions.row_numbers))
     codes = _map_codes(function, pool)
     if has_op(ops, RETRACT, SET_RETRACT):
         return lists_by_key(
@@ -339,7 +339,7 @@ def merge_map_with_keytime(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:
     """Return one map of all: a value replaces one whose time, as text, is older; a null value removes its key."""
-    pool = flatten_lists(column.gather(versions.rows))
+    pool = flatten_lists(column.gather(versions.row_numbers))
     codes = by_key.to_python_values(_map_codes(function, pool))
     entries = pool.elements.struct.unnest()
     rows = entries.to_series(1)
@@ -405,7 +405,7 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
 
     Retracting removes equal rows, or rows of equal nested key.
     """
-    pool = flatten_lists(column.gather(versions.rows))
+    pool = flatten_lists(column.gather(versions.row_numbers))
     codes = _nested_key_codes(function, pool)
     hashes = _nested_key_hashes(function, pool)
     if _is_newer(function) or function.count_limit != NO_LIMIT or has_op(ops, RETRACT, SET_RETRACT):
@@ -537,7 +537,7 @@ def nested_partial_update(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:
     """Return one row for each nested key, each field its last value that is not null."""
-    pool = flatten_lists(column.gather(versions.rows))
+    pool = flatten_lists(column.gather(versions.row_numbers))
     used = list_contributions(versions, ops)
     elements, keys = pool.elements_of_lists(used.positions, used.keys)
     alone = _has_single_value(versions, pool, used.positions, used.keys)

@@ -68,7 +68,7 @@ def sum_decimals(function: FieldFunction, versions: Versions, column: pl.Series,
     """Return `sum` of a DECIMAL column."""
     digits = function.type.precision or 10
     short = digits <= SHORT_DIGITS
-    values = column.gather(versions.rows)
+    values = column.gather(versions.row_numbers)
     low, high = to_limbs(values)
     not_null = not_null_mask(values)
     sum_low, sum_high = np.zeros(versions.count, np.uint64), np.zeros(versions.count, np.int64)
@@ -139,7 +139,7 @@ def _fits_digits(number: Limbs, digits: int) -> Bools:
 def multiply_decimals(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return `product` of a DECIMAL column, in Python integers: two 38-digit factors need more than 128 bits."""
     scale, digits = function.type.scale or 0, function.type.precision or 10
-    values = column.gather(versions.rows)
+    values = column.gather(versions.row_numbers)
     low, high = to_limbs(values)
     numbers = high.astype(object) * 2**64 + low.astype(object)
     not_null = not_null_mask(values)

@@ -39,7 +39,7 @@ class ScalarFold:
 
 def fold_by_key(versions: Versions, column: pl.Series, ops: Array | None, scalar: ScalarFold) -> pl.Series:
     """Return one value for each key, of a column whose values are plain: texts and bytes."""
-    values = column.gather(versions.rows).to_list()  # scalar: functions on whole values
+    values = column.gather(versions.row_numbers).to_list()  # scalar: functions on whole values
     return pl.Series(column.name, fold_values(versions, values, ops, scalar), dtype=column.dtype)
 
 
@@ -151,7 +151,7 @@ def list_contributions(versions: Versions, ops: Array | None) -> Contributions:
     Versions that are skipped or replaced later are left out; those with a reversed operation come first.
     """
     keys = versions.key_numbers()
-    step = np.repeat(np.arange(len(versions.heights)), versions.heights)
+    step = np.repeat(np.arange(len(versions.step_heights)), versions.step_heights)
     alone = np.zeros(versions.count, bool)
     if ops is None:
         return Contributions(positions=np.lexsort((step, keys)), keys=np.sort(keys), sets_whole_value=alone)

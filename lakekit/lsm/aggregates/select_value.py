@@ -49,7 +49,7 @@ def last_rows(versions: Versions, ops: Array | None) -> Ints:
     """Return the row of each key's value if every version replaces the one before."""
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.iter_steps():
-        rows, mine = versions.rows[step], chosen_rows[: step.stop - step.start]
+        rows, mine = versions.row_numbers[step], chosen_rows[: step.stop - step.start]
         if ops is None:
             mine[:] = rows
             continue
@@ -68,7 +68,7 @@ def last_value(function: FieldFunction, versions: Versions, column: pl.Series, o
 @declare_aggregate("primary-key", retracts=True)
 def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the key, which all versions have."""
-    return take_rows(column, versions.rows[versions.last_positions()])
+    return take_rows(column, versions.row_numbers[versions.last_positions()])
 
 
 @declare_aggregate("last_non_null_value", retracts=True)
@@ -83,7 +83,7 @@ def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.
         )
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.iter_steps():
-        rows, mine, op = versions.rows[step], chosen_rows[: step.stop - step.start], ops[step]
+        rows, mine, op = versions.row_numbers[step], chosen_rows[: step.stop - step.start], ops[step]
         is_present = np.ones(len(rows), bool) if not_null is None else not_null[rows]
         assign_where(
             mine, rows, ((op == ADD) & is_present) | ((op == REVERSE) & (mine == NO_ROW) & is_present) | (op == SET)
@@ -95,10 +95,10 @@ def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.
 
 def _select_last_present(versions: Versions, not_null: Bools) -> Ints:
     """Return the row of each key's newest value that is not null; of a key without one, a row with null."""
-    chosen_rows = versions.rows[: versions.count].copy()
+    chosen_rows = versions.row_numbers[: versions.count].copy()
     for step in versions.iter_steps():
         if step.start:
-            rows = versions.rows[step]
+            rows = versions.row_numbers[step]
             assign_where(chosen_rows[: len(rows)], rows, not_null.take(rows))
     return chosen_rows
 
@@ -132,7 +132,7 @@ def _first_rows(versions: Versions, ops: Array | None, not_null: Bools | None) -
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     seen = np.zeros(versions.count, bool)
     for step in versions.iter_steps():
-        rows = versions.rows[step]
+        rows = versions.row_numbers[step]
         mine, met = chosen_rows[: len(rows)], seen[: len(rows)]
         op = np.full(len(rows), ADD, np.int8) if ops is None else ops[step]
         adds, back = op == ADD, op == REVERSE
@@ -171,7 +171,7 @@ def _select_best(
 ) -> pl.Series:
     if ops is None and is_whole(column.dtype) and function.type.root != "BOOLEAN" and not column.null_count():
         return _select_best_integers(versions, column, largest=largest)
-    values = column.gather(versions.rows)
+    values = column.gather(versions.row_numbers)
     order = to_comparable(values)
     not_null = not_null_mask(values)
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
@@ -210,7 +210,7 @@ def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, s
 
 def _select_best_integers(versions: Versions, column: pl.Series, *, largest: bool) -> pl.Series:
     """Return the greatest or smallest of integers without nulls, for which no row must be recorded."""
-    numbers = numbers_of(column)[versions.rows]
+    numbers = numbers_of(column)[versions.row_numbers]
     best = numbers[: versions.count].copy()
     for step in versions.iter_steps():
         mine = best[: step.stop - step.start]
@@ -243,7 +243,7 @@ def fold_listagg(function: FieldFunction, versions: Versions, column: pl.Series,
             by_key.ScalarFold(agg=lambda accumulator, text: _append_text(accumulator, text, function.delimiter)),
         )
     used = list_contributions(versions, ops)
-    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.positions])}).filter(
+    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.row_numbers[used.positions])}).filter(
         pl.col("text").is_not_null()
     )
     filled = parts.filter(pl.col("text").str.len_bytes() > 0)

@@ -35,7 +35,7 @@ def assemble_rows(section: pl.DataFrame, is_single_version: Bools, columns: Mapp
     return pl.concat([section.filter(pl.Series(is_single_version)), merged]) if is_single_version.any() else merged
 
 
-def check_not_null(section: pl.DataFrame, spec: MergeSpec, rows: Ints) -> None:
+def check_not_null(section: pl.DataFrame, spec: MergeSpec, row_numbers: Ints) -> None:
     """Raise `SchemaMismatch` if one of those rows has a null in a NOT NULL column.
 
     The reference copies such rows as a whole.
@@ -44,7 +44,7 @@ def check_not_null(section: pl.DataFrame, spec: MergeSpec, rows: Ints) -> None:
         if part.name not in spec.not_null or part.name not in section.columns:
             continue
         column = section[part.name]
-        if column.null_count() and bool(np.any(column.is_null().to_numpy()[rows])):
+        if column.null_count() and bool(np.any(column.is_null().to_numpy()[row_numbers])):
             raise SchemaMismatch(
                 f"Field {number} can not be null: column {part.name} of {spec.table_name} is {part.type}, and a row "
                 "to be "
@@ -66,7 +66,7 @@ def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     if versions.count == 0:
         return section
     ops, deleted_keys = _version_operations(section, spec, versions)
-    last = versions.rows[versions.last_positions()]
+    last = versions.row_numbers[versions.last_positions()]
     columns = {}
     for name in section.columns:
         column = section[name]
@@ -81,7 +81,7 @@ def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
 
 def _version_operations(section: pl.DataFrame, spec: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
     """Return the operation of each version (None: all add), and which keys end as deleted."""
-    kinds = section[KIND].to_numpy()[versions.rows]
+    kinds = section[KIND].to_numpy()[versions.row_numbers]
     retracting = (kinds & 1).astype(bool)
     deleted_keys = np.zeros(versions.count, bool)
     if not retracting.any():
@@ -89,6 +89,6 @@ def _version_operations(section: pl.DataFrame, spec: MergeSpec, versions: Versio
     ops = np.where(retracting, RETRACT, ADD).astype(np.int8)
     if spec.removes_on_delete:
         ops[kinds == RowKind.DELETE] = SET
-        check_not_null(section, spec, versions.rows[ops == SET])
+        check_not_null(section, spec, versions.row_numbers[ops == SET])
         deleted_keys = ops[versions.last_positions()] == SET
     return ops, deleted_keys

@@ -92,7 +92,7 @@ def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     is_single_version, versions = split_versions(section, spec)
     if versions.count == 0:
         return section
-    kinds = section[KIND].to_numpy()[versions.rows]
+    kinds = section[KIND].to_numpy()[versions.row_numbers]
     plan = (
         _plan_grouped(section, spec, versions, kinds)
         if spec.sequence_groups
@@ -104,7 +104,7 @@ def fold(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
 def _merge_columns(
     section: pl.DataFrame, spec: MergeSpec, versions: Versions, plan: UpdatePlan
 ) -> dict[str, pl.Series]:
-    last = versions.rows[versions.last_positions()]
+    last = versions.row_numbers[versions.last_positions()]
     shared = {
         id(ops): last_rows(versions, ops)
         for sequence_scan in plan.sequence_scans
@@ -182,7 +182,7 @@ def _check_not_retracted(spec: MergeSpec, name: str, plan: UpdatePlan) -> None:
 def _plan_ungrouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, row_kinds: Array) -> UpdatePlan:
     retracting = (row_kinds & 1).astype(bool)
     nothing = np.zeros(versions.count, bool)
-    check_not_null(section, spec, versions.rows if not retracting.any() else versions.rows[~retracting])
+    check_not_null(section, spec, versions.row_numbers if not retracting.any() else versions.row_numbers[~retracting])
     if not retracting.any():
         return UpdatePlan(ungrouped_operations=None, deleted_keys=nothing)
     if not spec.ignores_deletes and not spec.removes_on_delete:
@@ -192,11 +192,11 @@ def _plan_ungrouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, 
     ops[retracting & is_first_version] = SET
     inserted = _has_version_in(versions, ~retracting)
     if spec.ignores_deletes:
-        check_not_null(section, spec, versions.rows[ops == SET])
+        check_not_null(section, spec, versions.row_numbers[ops == SET])
         return UpdatePlan(ungrouped_operations=ops, accepted_versions=~retracting, deleted_keys=~inserted)
     removes = row_kinds == RowKind.DELETE
     ops[removes] = SET
-    check_not_null(section, spec, versions.rows[ops == SET])
+    check_not_null(section, spec, versions.row_numbers[ops == SET])
     return UpdatePlan(ungrouped_operations=ops, deleted_keys=~inserted | removes[versions.last_positions()])
 
 
@@ -262,7 +262,7 @@ def _plan_grouped(section: pl.DataFrame, spec: MergeSpec, versions: Versions, ro
         ):
             ops[replaced_by_delete] = SET
     ungrouped[replaced_by_delete] = SET
-    check_not_null(section, spec, versions.rows[ungrouped == SET])
+    check_not_null(section, spec, versions.row_numbers[ungrouped == SET])
     if not spec.ignores_deletes:
         deleted = ~_has_version_in(versions, ~retracting) | replaced_by_delete[versions.last_positions()]
     return UpdatePlan(
@@ -279,11 +279,13 @@ def _has_sequence_columns(section: pl.DataFrame, group: SequenceGroup) -> bool:
 
 
 def _start_scan(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> SequenceScan:
-    sequence_columns = [to_comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
+    sequence_columns = [
+        to_comparable(section[name].gather(versions.row_numbers), as_sequence=True) for name in group.columns
+    ]
     is_null_sequence = np.logical_and.reduce(
-        [section[name].is_null().to_numpy()[versions.rows] for name in group.columns]
+        [section[name].is_null().to_numpy()[versions.row_numbers] for name in group.columns]
     )
-    ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
+    ops = [np.zeros(len(versions.row_numbers), np.int8) for _ in range(3)]
     current_sequences = [np.full(versions.count, _NULL_SEQUENCE, np.int64) for _ in sequence_columns]
     is_float_column = [section[name].dtype.is_float() for name in group.columns]
     return SequenceScan(

@@ -33,7 +33,7 @@ def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
     """Check a file in a child process; return False where that is impossible and nothing was checked."""
     alone = FileCheckRequest(
         check_request.ctx,
-        check_request.entries.take([check_request.at]),
+        check_request.entries.take([check_request.entry_index]),
         check_request.path,
         0,
         _hashes_of_bucket(check_request),
@@ -64,7 +64,7 @@ def _hashes_of_bucket(check_request: FileCheckRequest) -> HashesByBucket | None:
     """Return the hash index of the file's bucket alone."""
     if check_request.hashes is None:
         return None
-    bucket_id = bucket_id_at(check_request.entries, check_request.at)
+    bucket_id = bucket_id_at(check_request.entries, check_request.entry_index)
     return {bucket_id: check_request.hashes[bucket_id]} if bucket_id in check_request.hashes else {}
 
 

@@ -196,7 +196,7 @@ _MISSING_INDEX_REMEDY = (
 
 
 def check_index_files(
-    ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], findings: Findings
+    ctx: TableContext, live_entries: ManifestEntries, index: list[IndexManifestEntry], findings: Findings
 ) -> HashesByBucket:
     """Check all index files, and return the hashes that could be read, by partition and bucket."""
     path_by_entry = {}
@@ -231,7 +231,7 @@ def check_index_files(
             )
         else:
             intact.append(entry)
-    files = _row_counts_by_bucket(live)
+    files = _row_counts_by_bucket(live_entries)
     _check_vector_targets(ctx, index, path_by_entry, files, findings)
     for entry in intact:
         if entry.index_type == DELETION_VECTORS:
@@ -239,11 +239,11 @@ def check_index_files(
     return _read_hash_indexes(ctx, index, intact, path_by_entry, files, findings)
 
 
-def _row_counts_by_bucket(live: ManifestEntries) -> dict[BucketId, dict[str, int]]:
+def _row_counts_by_bucket(live_entries: ManifestEntries) -> dict[BucketId, dict[str, int]]:
     """Return the row count of each live file by name, for each partition and bucket."""
     row_counts: dict[BucketId, dict[str, int]] = defaultdict(dict)
     columns = (
-        live.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count")
+        live_entries.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count")
     )  # scalar: one a file
     for partition, bucket, name, rows in zip(*columns, strict=True):
         row_counts[partition, bucket][name] = rows

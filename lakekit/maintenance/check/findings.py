@@ -159,11 +159,11 @@ class Findings:
         """Add a piece of advice."""
         self.advice.append(Finding(check=check, path=path, field=field, problem=problem, remedy=remedy))
 
-    def merge(self, others: Findings) -> None:
+    def merge(self, other_findings: Findings) -> None:
         """Add all findings of another check."""
-        self.problems += others.problems
-        self.advice += others.advice
-        self.paths |= others.paths
+        self.problems += other_findings.problems
+        self.advice += other_findings.advice
+        self.paths |= other_findings.paths
 
     @contextmanager
     def reading_file(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-def check_entries(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
-    """Check the entries of live files, which lie at the paths `at`."""
-    if not len(live):
+def check_entries(ctx: TableContext, live_entries: ManifestEntries, paths: list[str], findings: Findings) -> None:
+    """Check the entries of live files, which lie at the paths `paths`."""
+    if not len(live_entries):
         return
-    _check_sequence_numbers(live, at, findings)
-    _check_bucket_totals(ctx, live, findings)
+    _check_sequence_numbers(live_entries, paths, findings)
+    _check_bucket_totals(ctx, live_entries, findings)
     if ctx.schema.primary_keys:
         with findings.reading_file("key range", ctx.paths.manifest_dir):
-            _check_key_ranges(ctx, live, at, findings)
+            _check_key_ranges(ctx, live_entries, paths, findings)
         findings.paths.discard(ctx.paths.manifest_dir)
 
 
@@ -71,10 +71,10 @@ def rank_keys(frame: pl.DataFrame) -> Ints:
     return dense_ranks
 
 
-def _check_sequence_numbers(live: ManifestEntries, at: list[str], findings: Findings) -> None:
-    rows, sizes, levels = (live.integers(name) for name in ("row_count", "file_size", "level"))
-    low, high = live.integers("min_sequence_number"), live.integers("max_sequence_number")
-    deletes = pc.fill_null(live.column("delete_row_count"), 0).to_numpy()
+def _check_sequence_numbers(live_entries: ManifestEntries, paths: list[str], findings: Findings) -> None:
+    rows, sizes, levels = (live_entries.integers(name) for name in ("row_count", "file_size", "level"))
+    low, high = live_entries.integers("min_sequence_number"), live_entries.integers("max_sequence_number")
+    deletes = pc.fill_null(live_entries.column("delete_row_count"), 0).to_numpy()
     checks: list[tuple[str, str, Mask, str, tuple[Any, ...]]] = [
         ("row count is below 0", "_ROW_COUNT", rows < 0, "{} rows", (rows,)),
         ("size is below 0", "_FILE_SIZE", sizes < 0, "{} bytes", (sizes,)),
@@ -93,16 +93,16 @@ def _check_sequence_numbers(live: ManifestEntries, at: list[str], findings: Find
             findings.add_problem(
                 what,
                 f"the manifest says {template.format(*(int(values[i]) for values in numbers))}",
-                path=at[i],
+                path=paths[i],
                 field=field,
                 remedy=RESTORE_REMEDY,
             )
 
 
-def _check_bucket_totals(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
+def _check_bucket_totals(ctx: TableContext, live_entries: ManifestEntries, findings: Findings) -> None:
     """Check that each partition has one total of buckets: two totals put a key into two buckets."""
-    buckets, totals = live.integers("bucket"), live.integers("total_buckets")
-    partition = live.column("partition").dictionary_encode()
+    buckets, totals = live_entries.integers("bucket"), live_entries.integers("total_buckets")
+    partition = live_entries.column("partition").dictionary_encode()
     codes = partition.indices.to_numpy()
     low, high = np.full(len(partition.dictionary), 2**31 - 1), np.full(len(partition.dictionary), -(2**31))
     fixed = buckets >= 0
@@ -129,11 +129,11 @@ def _check_bucket_totals(ctx: TableContext, live: ManifestEntries, findings: Fin
             findings.add_problem("bucket is beyond the total", message, path=directory, field="_BUCKET", remedy=remedy)
 
 
-def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
-    indices = np.flatnonzero(live.integers("bucket") != POSTPONE_BUCKET)
+def _check_key_ranges(ctx: TableContext, live_entries: ManifestEntries, paths: list[str], findings: Findings) -> None:
+    indices = np.flatnonzero(live_entries.integers("bucket") != POSTPONE_BUCKET)
     if not len(indices):
         return
-    entries = live.take(indices)
+    entries = live_entries.take(indices)
     ends = [
         merge_read.decode_keys(ctx, entries.column(name).to_pylist()) for name in ("min_key", "max_key")
     ]  # scalar: one a file
@@ -145,7 +145,7 @@ def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], f
             f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
         )
         findings.add_problem(
-            "key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE_REMEDY
+            "key range is swapped", message, path=paths[indices[i]], field="_MIN_KEY", remedy=REWRITE_REMEDY
         )
     levels = entries.integers("level").astype(np.int64)
     run = bucket_codes(entries) * (int(levels.max(initial=0)) + 2) + levels
@@ -163,11 +163,11 @@ def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], f
         message = (
             f"level {levels[current]} of bucket {bucket}{f' of {named}' if named else ''}: its keys "
             f"{shown[0](current)} … {shown[1](current)} overlap those of files before it, as "
-            f"{at[indices[previous]].rpartition('/')[2]} with {shown[0](previous)} … {shown[1](previous)}; "
+            f"{paths[indices[previous]].rpartition('/')[2]} with {shown[0](previous)} … {shown[1](previous)}; "
             f"old versions of a key may be read"
         )
         findings.add_problem(
-            "files of a level overlap", message, path=at[indices[current]], field="_MIN_KEY", remedy=REWRITE_REMEDY
+            "files of a level overlap", message, path=paths[indices[current]], field="_MIN_KEY", remedy=REWRITE_REMEDY
         )
 
 
@@ -197,22 +197,22 @@ MANY_FILES, SMALL_SHARE = 10, 4
 MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
 
 
-def add_advice_on_files(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
+def add_advice_on_files(ctx: TableContext, live_entries: ManifestEntries, findings: Findings) -> None:
     """Add advice about the live files."""
-    if not len(live):
+    if not len(live_entries):
         return
-    codes = bucket_codes(live)
-    sizes = live.integers("file_size")
+    codes = bucket_codes(live_entries)
+    sizes = live_entries.integers("file_size")
     total = np.bincount(codes, sizes)
     first = np.unique(codes, return_index=True)[1]
     if ctx.options.bucket > 0:
-        _advise_on_buckets(ctx, live.take(first), total, findings)
-    _advise_on_files(ctx, live, codes, first, findings)
-    _advise_on_partitions(ctx, live, findings)
+        _advise_on_buckets(ctx, live_entries.take(first), total, findings)
+    _advise_on_files(ctx, live_entries, codes, first, findings)
+    _advise_on_partitions(ctx, live_entries, findings)
 
 
-def _describe_bucket(ctx: TableContext, live: ManifestEntries, i: int) -> str:
-    partition, bucket = bucket_id_at(live, int(i))
+def _describe_bucket(ctx: TableContext, live_entries: ManifestEntries, i: int) -> str:
+    partition, bucket = bucket_id_at(live_entries, int(i))
     path = partition_path(ctx, partition)
     return f"bucket {bucket}{f' of {path}' if path else ''}"
 
@@ -253,10 +253,14 @@ def _advise_on_buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArr
 
 
 def _advise_on_files(
-    ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], findings: Findings
+    ctx: TableContext,
+    live_entries: ManifestEntries,
+    codes: NDArray[np.int64],
+    first: NDArray[np.int64],
+    findings: Findings,
 ) -> None:
     """Add advice about small files and about the number of sorted runs."""
-    levels, sizes = live.integers("level"), live.integers("file_size")
+    levels, sizes = live_entries.integers("level"), live_entries.integers("file_size")
     keyed = bool(ctx.schema.primary_keys)
     target = ctx.options.rolling_size_bytes
     small = np.bincount(codes, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
@@ -266,7 +270,7 @@ def _advise_on_files(
             f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below "
             f"{format_size(target // SMALL_SHARE)}"
         )
-        message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(small[worst])}"
+        message = f"{have}; {_describe_bucket(ctx, live_entries, first[worst])} has {int(small[worst])}"
         findings.add_advice(
             "many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them"
         )
@@ -275,16 +279,16 @@ def _advise_on_files(
     if keyed and (crowded := runs > trigger).any():
         worst = int(np.argmax(runs))
         have = f"{plural(int(crowded.sum()), 'bucket')} of {len(first)} have more than {trigger} files at level 0"
-        message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(runs[worst])}"
+        message = f"{have}; {_describe_bucket(ctx, live_entries, first[worst])} has {int(runs[worst])}"
         remedy = "t.compact() merges them: every read does so until then"
         findings.add_advice("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
 
 
-def _advise_on_partitions(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
+def _advise_on_partitions(ctx: TableContext, live_entries: ManifestEntries, findings: Findings) -> None:
     if not ctx.schema.partition_keys:
         return
-    partitions = len(live.column("partition").unique())
-    rows = int(live.integers("row_count").sum())
+    partitions = len(live_entries.column("partition").unique())
+    rows = int(live_entries.integers("row_count").sum())
     if partitions > MANY_PARTITIONS and rows < partitions * SMALL_PARTITION_ROWS:
         message = f"{plural(partitions, 'partition')} hold {plural(rows // partitions, 'row')} each on average"
         remedy = (

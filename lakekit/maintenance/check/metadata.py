@@ -106,12 +106,12 @@ def check_snapshot(ctx: TableContext, snapshot: Snapshot, findings: Findings) ->
     )
 
 
-def _check_row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, findings: Findings) -> None:
+def _check_row_ids(snapshot: Snapshot, live_entries: ManifestEntries, where: str, findings: Findings) -> None:
     """Check that the next row id is above the row ids of all files, so that no commit repeats one."""
-    first = live.column("first_row_id")
+    first = live_entries.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
         return
-    reached = int(pc.max(pc.add(first, live.column("row_count"))).as_py())  # scalar: one number
+    reached = int(pc.max(pc.add(first, live_entries.column("row_count"))).as_py())  # scalar: one number
     if reached > snapshot.next_row_id:
         taken = (
             f"the next row id is {format_count(snapshot.next_row_id)}, files have ids up to {format_count(reached - 1)}"
@@ -126,9 +126,9 @@ def _check_row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, findin
         )
 
 
-def _check_schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, findings: Findings) -> None:
+def _check_schemas(ctx: TableContext, snapshot: Snapshot, live_entries: ManifestEntries, findings: Findings) -> None:
     """Check that the schemas of the snapshot and of its data files can be read."""
-    for number in {snapshot.schema_id, *live.integers("schema_id").tolist()}:  # scalar: few schemas
+    for number in {snapshot.schema_id, *live_entries.integers("schema_id").tolist()}:  # scalar: few schemas
         path = ctx.paths.schema(number)
         with findings.reading_file("schema", path):
             schemas.read_schema(ctx, number)
@@ -140,17 +140,17 @@ def _count_rows(entries: ManifestEntries) -> int:
 
 
 def _read_checked_entries(
-    ctx: TableContext, snapshot: Snapshot, which: Which, findings: Findings
+    ctx: TableContext, snapshot: Snapshot, list_kind: Which, findings: Findings
 ) -> tuple[ManifestEntries, bool]:
     """Return the entries of one manifest list, and whether all of them could be read."""
-    name = getattr(snapshot, f"{which}_manifest_list")
+    name = getattr(snapshot, f"{list_kind}_manifest_list")
     listed: list[ManifestFileMeta] | None = None
     if name is None:
         return columns_of.empty_entries(), True
-    if which == "changelog" and _is_restored(ctx, snapshot):
+    if list_kind == "changelog" and _is_restored(ctx, snapshot):
         return columns_of.empty_entries(), False
     with findings.reading_file("manifest list", ctx.paths.manifest(name)):
-        listed = manifest_reader.manifest_files(ctx, snapshot, which)
+        listed = manifest_reader.manifest_files(ctx, snapshot, list_kind)
     if listed is None:
         return columns_of.empty_entries(), False
     parts: list[ManifestEntries] = []
@@ -357,9 +357,9 @@ def _read_hint(ctx: TableContext, path: str) -> int | None:
         return None
 
 
-def _find_problems(seen: HintState) -> tuple[tuple[int, int] | None, Sequence[range]]:
+def _find_problems(hint_state: HintState) -> tuple[tuple[int, int] | None, Sequence[range]]:
     """Return (value of LATEST, newest snapshot id) if LATEST misleads an engine (else None), and the missing ids."""
-    latest, earliest, ids = seen
+    latest, earliest, ids = hint_state
     if not ids:
         return None, []
     believed = latest is not None and latest != ids[-1] and latest + 1 not in ids

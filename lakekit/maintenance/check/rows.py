@@ -196,10 +196,10 @@ def _find_false_stats(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame
 
 
 def _find_passed_bounds(
-    field: Field, column: pl.Series, low: pa.Array, high: pa.Array, where: str
+    field: Field, column: pl.Series, min_keys: pa.Array, max_keys: pa.Array, where: str
 ) -> Iterator[Discrepancy]:
     dtype = polars_type(field.type)
-    least, most = (pl.Series(bound).cast(dtype) for bound in (low, high))
+    least, most = (pl.Series(bound).cast(dtype) for bound in (min_keys, max_keys))
     values = column.cast(dtype) if column.dtype != dtype else column
     if dtype.is_float():
         least, most, values = (series.fill_nan(None) for series in (least, most, values))
@@ -252,12 +252,12 @@ class FileUnderCheck:
 
 
 class FileCheckRequest(NamedTuple):
-    """The file of entry `at` of some entries, to be checked by a child process."""
+    """The file of entry `entry_index` of some entries, to be checked by a child process."""
 
     ctx: TableContext
     entries: ManifestEntries
     path: str
-    at: int
+    entry_index: int
     hashes: HashesByBucket | None
 
 
@@ -268,7 +268,7 @@ IsolatedCheck = Callable[[FileCheckRequest, Findings], bool]
 def check_rows(
     ctx: TableContext,
     entries: ManifestEntries,
-    at: list[str],
+    paths: list[str],
     wanted: list[int],
     hashes: HashesByBucket | None,
     findings: Findings,
@@ -284,26 +284,26 @@ def check_rows(
     totals = entries.integers("total_buckets")
     seen = {ctx.schema.id: ctx}
     for i in wanted:
-        with findings.reading_file("data file" if hashes is not None else "changelog file", at[i]):
+        with findings.reading_file("data file" if hashes is not None else "changelog file", paths[i]):
             file = entries.file(i)
             if file.schema_id not in seen:
                 seen[file.schema_id] = ctx.with_schema(schemas.read_schema(ctx, file.schema_id))
             partition, bucket = bucket_id_at(entries, i)
             own = seen[file.schema_id]
             unsummed = [] if file.format_name != "orc" else [file.name]
-            if file.format_name == "parquet" and _has_damaged_pages(own, file, at[i], findings, unsummed):
+            if file.format_name == "parquet" and _has_damaged_pages(own, file, paths[i], findings, unsummed):
                 continue
             if (
                 unsummed
                 and isolated_check is not None
-                and isolated_check(FileCheckRequest(ctx, entries, at[i], i, hashes), findings)
+                and isolated_check(FileCheckRequest(ctx, entries, paths[i], i, hashes), findings)
             ):
                 continue
-            frame = _read_file_rows(own, file, at[i])
+            frame = _read_file_rows(own, file, paths[i])
             checked_file = FileUnderCheck(
                 ctx=own,
                 file=file,
-                path=at[i],
+                path=paths[i],
                 partition=partition,
                 bucket=bucket,
                 total_buckets=int(totals[i]),
@@ -371,7 +371,11 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
     """
     ctx, frame = checked_file.ctx, checked_file.rows
     if ctx.schema.partition_keys:
-        others = [row for row in bucket_assigners.encode_partitions(frame, ctx).rows if row != checked_file.partition]
+        others = [
+            row
+            for row in bucket_assigners.encode_partitions(frame, ctx).partition_rows
+            if row != checked_file.partition
+        ]
         if others:
             message = f"rows of {partition_path(ctx, others[0])} lie in {partition_path(ctx, checked_file.partition)}"
             checked_file.add_problem("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)

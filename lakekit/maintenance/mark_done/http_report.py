@@ -99,14 +99,14 @@ def _report_url(ctx: TableContext) -> SplitResult:
     return address
 
 
-def _post_report(url: SplitResult, body: bytes) -> tuple[int, bytes]:
+def _post_report(url: SplitResult, request_body: bytes) -> tuple[int, bytes]:
     connection = (HTTPSConnection if url.scheme == "https" else HTTPConnection)(
         str(url.hostname), url.port, timeout=_TIMEOUT_S
     )
     with closing(connection):
         try:
             target = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
-            connection.request("POST", target, body, {"Content-Type": "application/json"})
+            connection.request("POST", target, request_body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             return answer.status, answer.read(_MAX_RESPONSE_BYTES)
         except HTTPException as wrong:

@@ -197,11 +197,11 @@ def check_casts(facts: dict[str, Any], _: bytes = b"") -> None:
         _check_cast(facts["values"], source, target)
 
 
-def _cast_values(values: list[Any], source: DataType, want: DataType) -> pl.Series:
+def _cast_values(values: list[Any], source: DataType, target: DataType) -> pl.Series:
     return (
         decode_series(values, source, "c")
         .to_frame()
-        .select(evolve_column(pl.col("c"), source, want, _CAST_TARGET))
+        .select(evolve_column(pl.col("c"), source, target, _CAST_TARGET))
         .to_series()
     )
 
@@ -236,19 +236,19 @@ def _check_cast(values: list[Any], source: DataType, target: dict[str, Any]) -> 
         check_equal(f"{what}, {value!r} refused", _is_refused(value, source, want), expected=True)
 
 
-def _has_polars_value(value: Any, want: DataType) -> bool:
+def _has_polars_value(value: Any, target: DataType) -> bool:
     """Return whether the Polars type holds the recorded value: microseconds, and times of the day."""
-    if value is not None and want.root == "TIME":
+    if value is not None and target.root == "TIME":
         return 0 <= value < 86_400_000
-    if value is not None and want.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (want.precision or 0) > 3:
+    if value is not None and target.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (target.precision or 0) > 3:
         return abs(value[0]) < 2**63 // 1000
     return True
 
 
-def _truncate_nanos(value: Any, want: DataType) -> Any:
+def _truncate_nanos(value: Any, target: DataType) -> Any:
     return (
         [value[0], value[1] // 1000 * 1000]
-        if value is not None and want.root.startswith("TIMESTAMP") and want.precision == 9
+        if value is not None and target.root.startswith("TIMESTAMP") and target.precision == 9
         else value
     )
 
@@ -259,9 +259,9 @@ def _is_in_nanosecond_range(value: Any, source: DataType) -> bool:
     return not nanos or value is None or abs(value[0]) < 2**63 // 1_000_000
 
 
-def _is_refused(value: Any, source: DataType, want: DataType) -> bool:
+def _is_refused(value: Any, source: DataType, target: DataType) -> bool:
     try:
-        _cast_values([value], source, want)
+        _cast_values([value], source, target)
     except ValueOutOfRange as refusal:
         return refusal.column == "c" and "c" in refusal.message
     return False

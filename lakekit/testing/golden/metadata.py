@@ -245,9 +245,9 @@ def decode_recorded(value: Any) -> Any:
     return value
 
 
-def select_fields(row: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
+def select_fields(row: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a record that another one has; a missing field is null."""
-    return {name: row.get(name) for name in like}
+    return {name: row.get(name) for name in template}
 
 
 def _check_manifest_rewrite(facts: dict[str, Any], data: bytes, encode: Callable[..., bytes]) -> None:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 class Hidden(LocalStorage):
     """A disk that nothing but lakekit opens."""
 
-    def polars(self, path: str) -> None:
+    def polars_path(self, path: str) -> None:
         return None
 
 
