@@ -5,12 +5,12 @@ runs: a plan reads hundreds of blocks, a column of lists holds thousands of list
 buffer and the end it may not pass; every step reads the same field of all lanes at once, with a handful of numpy calls
 whatever their number.
 
-    starts(item, pos, end, counts)     where each value of each run starts: step k skips the k-th value of each run
-    walk(node, pos, end, keep)         one value of every lane -> (VectorColumn, positions after it)
+    item_starts(item, pos, end, counts)  where each value of each run starts: step k skips the k-th value of each run
+    read_values(node, pos, end, keep)    one value of every lane -> (VectorColumn, positions after it)
 
-With the start of every record known, `walk` decodes a field of all records of all files in one call. Where few lanes
-are left, a loop in Python skips values instead: a numpy call costs as much as about ten of its steps. A lane whose
-bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end, and stays there: the caller compares the
+With the start of every record known, `read_values` decodes a field of all records of all files in one call. Where few
+lanes are left, a loop in Python skips values instead: a numpy call costs as much as about ten of its steps. A lane
+whose bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end, and stays there: the caller compares the
 positions with the ends, once.
 """
 

@@ -1,7 +1,7 @@
 """View model of the manifest tree: facts of a table for `draw.manifests`.
 
-    tree(table, 7, where)                       the manifests of a snapshot, and which of them a filter skips
-    entries(table, "manifest-…", 7)             the entries of one manifest as a frame
+    build_tree(table, 7, tree_filter)           the manifests of a snapshot, and which of them a filter skips
+    list_entries(table, "manifest-…", 7)        the entries of one manifest as a frame
     entry_facts(table, "manifest-…", 7)         the same as facts, each with what planning does with its file
     parse_tree_filter(table, 7, "amount > 3")   a filter, evaluated by the planner itself
 

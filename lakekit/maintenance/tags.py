@@ -1,9 +1,9 @@
 """Tags created, moved, renamed and deleted; those made by the clock or by a batch job; their expiry.
 
-    create(ctx, "v1", at=3, retain_ms=…)           tag/tag-v1 = snapshot 3
-    create(ctx, "v1", since_ms=1711843200000)      the first snapshot made then or later;
+    create_tag(ctx, "v1", at=3, retain_ms=…)       tag/tag-v1 = snapshot 3
+    create_tag(ctx, "v1", since_ms=1711843200000)  the first snapshot made then or later;
                                                    watermark=… is the first that is as far
-    delete(ctx, ["v1"])                            its file, and the files that only it needed
+    delete_tags(ctx, ["v1"])                       its file, and the files that only it needed
     process-time, watermark     each snapshot since the last automatic tag has a time; the first one of a new period is
                                 named after the period before: daily, 7 at 2024-03-31 00:05 -> tag 2024-03-30 = snapshot
                                     7

@@ -8,6 +8,7 @@ prints one line for each measure, with what it is to be. `test_language.py` fail
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 import statistics
@@ -142,6 +143,47 @@ def count_locals() -> Counter[str]:
     """Count the assignments to local variables of those names."""
     names = [node for path in modules() for node in ast.walk(tree(path)) if isinstance(node, ast.Name)]
     return Counter(node.id for node in names if isinstance(node.ctx, ast.Store) and node.id in LOCALS)
+
+
+FOREIGN_NAMES = frozenset({
+    "partition_by", "set_union",  # Polars
+    "sanitize_html",  # nbconvert
+    "Murmur3_x86_32", "named_struct",  # Spark
+    "record__FILE__KEY_STATS",  # Paimon's names of Avro records
+})  # fmt: skip
+"""Names of other projects that docstrings quote."""
+
+
+def stale_names() -> Iterator[tuple[str, str]]:
+    """Yield each name that a docstring quotes and that nothing has, with its file.
+
+    Those are `name_with_underscore` and `name(…)` between back-quotes, which must be an identifier or a part of a text
+    anywhere in the package, or a case of the fixtures; and the first call of an example line of a module's docstring,
+    `name(…)` behind at least four blanks, which must stand in the code of that folder.
+    """
+    folders: dict[Path, set[str]] = {}
+    for path in modules():
+        folders.setdefault(path.parent, set()).update(re.findall(r"\w+", _without_docstrings(path)))
+    known = {word for words in folders.values() for word in words} | FOREIGN_NAMES | set(dir(builtins))
+    known |= {part for path in modules() for part in (*path.parts, path.stem)} | {path.stem for path in (ROOT / "fixtures").glob("*/*")}
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                for word in re.findall(r"`(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:\(|(?=`)))", node.value.value):
+                    if word.strip("(") not in known and ("_" in word.strip("_(") or word.endswith("(")):
+                        yield word.strip("("), name(path)
+        for receiver, called in re.findall(r"^ {4,}((?:\w+\.)*)([a-z_]\w*)\(", ast.get_docstring(tree(path)) or "", re.MULTILINE):
+            if called not in (known if receiver or path.name == "__init__.py" else folders[path.parent]):
+                yield called, name(path)
+
+
+def _without_docstrings(path: Path) -> str:
+    """Return the code without the texts that stand as statements: docstrings of modules, functions, fields and constants."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "\n".join(lines)
 
 
 def most_parameters() -> int:

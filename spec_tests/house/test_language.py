@@ -32,6 +32,16 @@ def test_locals_say_what_they_are():
     assert language.count_locals().total() <= 150
 
 
+def test_docstrings_name_what_there_is():
+    assert sorted(language.stale_names()) == []
+
+
+def test_code_without_docstrings_keeps_its_texts(tmp_path):
+    path = tmp_path / "code.py"
+    path.write_text('"""Doc of `gone`."""\nX = "kept"\n"""Of X."""\ndef f():\n    """Of f."""\n    return "kept too"\n')
+    assert language._without_docstrings(path).split() == ["X", "=", '"kept"', "def", "f():", "return", '"kept', 'too"']
+
+
 def test_lines_fit():
     wide = [line for path in modules() for line in path.read_text(encoding="utf-8").splitlines() if language.is_wide(line)]
     assert wide == []

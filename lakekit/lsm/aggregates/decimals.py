@@ -5,8 +5,7 @@ Up to 18 digits a decimal is one long: sums are not checked against the precisio
 Products are rounded half up to the column's scale and are null when they need more digits. After a null the next value
 starts a new sum or product.
 
-Source: ENGINE_1.4.2 A 2; `DecimalUtils.add`, `Decimal.fromBigDecimal`, `FieldProductAgg`. Case
-`agg_decimal_sum_overflow`.
+Source: ENGINE_1.4.2 A 2; `DecimalUtils.add`, `Decimal.fromBigDecimal`, `FieldProductAgg`.
 """
 
 from __future__ import annotations
