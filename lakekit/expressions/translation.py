@@ -46,6 +46,7 @@ from lakekit.expressions.typed_expression import (
     text_literal,
     typed_value,
 )
+from lakekit.format.polars_types import VARIANT_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -333,6 +334,11 @@ class Translation:
                 value = None if value is None else nested_functions.field_of(value, field)
             if value is not None:
                 return _not_constant(value, ".".join(names))
+            if dtype == VARIANT_DTYPE:
+                raise mismatch(
+                    f"{'.'.join(names[:end])} is VARIANT, in which a condition or a value does not look: a query does, "
+                    "as IN (SELECT …)"
+                )
         raise column_not_found(self.source, node, self.scope, names)
 
     def _dot(self, node: Node) -> TypedExpression:

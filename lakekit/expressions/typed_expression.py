@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.format.polars_types import VARIANT_DTYPE
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -275,4 +276,4 @@ def sql_name(dtype: pl.DataType) -> str:
     if isinstance(dtype, pl.Datetime):
         digits = {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
         return f"TIMESTAMP{'' if dtype.time_zone is None else '_LTZ'}({digits})"
-    return _NAMES.get(type(dtype), str(dtype))
+    return "VARIANT" if dtype == VARIANT_DTYPE else _NAMES.get(type(dtype), str(dtype))

@@ -145,3 +145,14 @@ def test_variants_that_pass_through_a_query_are_what_they_were(variants):
     stored = variants["v.u"].scan().sort("k").collect()
     assert stored["v"].is_null().to_list() == [False, True, False, True]
     assert variants.sql("SELECT CAST(v AS DECIMAL(3, 1)) AS n FROM u WHERE k = 9").collect().item() == Decimal("1.5")
+
+
+@pytest.mark.parametrize("text", ["v.a.b = 5", "v.a IS NOT NULL", "CAST(v AS INT) = 7", "v = 7"])
+def test_conditions_refuse_to_look_into_a_variant_by_name(variants, text):
+    with pytest.raises(LakekitError, match="VARIANT") as caught:
+        variants["v.t"].delete(text)
+    assert "line 1, column" in str(caught.value)
+    with pytest.raises(LakekitError, match="VARIANT"):
+        variants.sql(f"UPDATE t SET k = 9 WHERE {text}")
+    assert variants.sql("UPDATE t SET k = 9 WHERE k IN (SELECT k FROM t WHERE v.a.b = 5)")["row_count"].item() >= 1
+    assert variants["v.t"].scan().collect()["k"].to_list().count(9) == 1
