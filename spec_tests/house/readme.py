@@ -7,6 +7,7 @@ import sys
 
 from lakekit import errors
 from lakekit.expressions.functions import FORMS, all_functions
+from lakekit.expressions.sql_function import DIFFERENCES
 
 
 def error_table() -> str:
@@ -31,10 +32,21 @@ def error_table() -> str:
 
 def function_table() -> str:
     """The operators and functions of conditions, a row each, then the forms that are no function."""
-    rows = [(", ".join(f"`{name}`" for name in function.names), ", ".join(function.arguments), function.result, function.note) for function in all_functions()]
-    rows += [(f"`{name}`", "", "", note) for name, note in FORMS.items()]
+    rows = [
+        (", ".join(f"`{name}`" for name in function.names), ", ".join(function.arguments), function.result, function.note, differences(function.names))
+        for function in all_functions()
+    ]
+    rows += [(f"`{name}`", "", "", note, differences((name,))) for name, note in FORMS.items()]
     cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(["| function | arguments | result | meaning |", "|---|---|---|---|", *cells]) + "\n"
+    return "\n".join(["| function | arguments | result | meaning | where Spark differs |", "|---|---|---|---|---|", *cells]) + "\n"
+
+
+def differences(names: tuple[str, ...]) -> str:
+    """Where Spark differs from functions that are one here, each with its name where that is not true of all."""
+    notes = {name: DIFFERENCES[name] for name in names if name in DIFFERENCES}
+    if len(notes) == len(names) and len(set(notes.values())) == 1:
+        return next(iter(notes.values()))
+    return "; ".join(f"`{name}`: {note}" for name, note in notes.items())
 
 
 if __name__ == "__main__":
