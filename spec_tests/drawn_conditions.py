@@ -78,7 +78,9 @@ def drawn_rows(seed: int, count: int) -> pl.DataFrame:
     for name in TYPES:
         values = [None if name != "id" and rng.random() < 0.15 else _value(name, rng) for _ in range(count)]
         columns[name] = values
-    return pl.DataFrame({name: pl.Series(name, columns[name], dtype=_DTYPES[name], strict=True) for name in TYPES})
+    rows = pl.DataFrame({name: pl.Series(name, columns[name], dtype=_DTYPES[name], strict=True) for name in TYPES})
+    nanos = pl.Series([rng.choice((0, 1, 499, 500, 789)) for _ in range(count)], dtype=pl.Int64)
+    return rows.with_columns((pl.col("t9").to_physical() + nanos).cast(pl.Datetime("ns")))
 
 
 _US = pl.Datetime("us")
@@ -608,6 +610,8 @@ class ConditionOracle:
             return None
         except duckdb.Error as wrong:
             problem = f"{type(wrong).__name__}: {str(wrong)[:160]}"
+        if "higher precision" in problem:  # a far day meets nanoseconds, which lakekit compares; in microseconds they are rounded
+            return Answer(None, problem)
         try:
             self._con.execute("SET error_on_division_by_zero = false")
             return Answer(None, problem, self._ids(draw.wide))

@@ -317,6 +317,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "epoch_us": ("epoch_us(ts)",),
     "now": (),
     "to_date": (),
+    "date": ("date(ts)", "date(dt)", "date(tz)"),
     "strptime": ("strptime('2024-02-29', '%Y-%m-%d')", "strptime(strftime(ts, '%Y-%m-%d %H:%M:%S'), '%Y-%m-%d %H:%M:%S')"),
     "try_strptime": ("try_strptime(s, '%Y-%m-%d')",),
     "strftime": ("strftime(dt, '%d.%m.%Y')", "strftime(ts, '%Y-%m-%d %H:%M:%S')", "strftime(dt, '%j %B %y')"),
@@ -385,6 +386,9 @@ FORMS: tuple[str, ...] = (
         "CASE WHEN c <> 0 THEN CASE WHEN a IS NULL THEN 7 % c ELSE a % c END END",
     ),
     *("CAST(x AS VARCHAR)", "CAST(f AS VARCHAR)", "CAST(tz AS VARCHAR)", "x || s", "concat(f, tz)", "CAST(x / 1e5 AS VARCHAR)", "CAST(f / 1e7 AS VARCHAR)"),
+    *(f"CAST({c} AS TIMESTAMP({p}))" for c in ("ts", "tm", "dt", "tz") for p in (0, 1, 3, 5, 6)),
+    *(f"TRY_CAST({c} AS TIMESTAMP({p}))" for c in ("num", "CAST(ts AS VARCHAR)", "'2024-01-01 12:00:00.6789'") for p in (0, 2, 3, 6)),
+    *("dt + ti", "ti + dt", "extract(epoch FROM ts - tm)"),
     *("TRY_CAST(o AS DECIMAL(2, 2))", "GREATEST(ts, tm)", "trim('\u00a0 a\u3000')", "replace('ab', 'a', u)"),
     *("a BETWEEN 0 AND 10", "a NOT BETWEEN c AND 10", "d BETWEEN 1.005 AND e", "dt BETWEEN '2023-01-01' AND du", "s BETWEEN 'a' AND u", "x BETWEEN 0 AND y"),
     *(f"s LIKE '{p}'" for p in ("", "a", "a%", "%a", "%a%", "a_", "_%_", "%,%", "a%b")),
@@ -462,7 +466,7 @@ def differences(rows: pl.DataFrame, connection: duckdb.DuckDBPyConnection, text:
     assert values.dtype == typed.dtype, (text, values.dtype, typed.dtype)
     is_time = isinstance(typed.dtype, (pl.Date, pl.Datetime)) and not typed.is_constant  # Python has no year 10,000
     has_query = any(word in text for word in (" ANY", " ALL", " SOME"))  # DuckDB makes a subquery of them, and TRY takes none
-    attempt = text if has_query else f"TRY({text})" if not is_time else f"epoch_us(TRY({text}))"
+    attempt = text if has_query else f"TRY({text})" if not is_time else f"epoch_us(CAST(TRY({text}) AS TIMESTAMP))"
     found = [row[0] for row in connection.execute(f"SELECT {attempt} FROM drawn").fetchall()]
     mine = (values.cast(pl.Datetime("us")).to_physical() if is_time else values).to_list()
     mine = mine * len(found) if len(mine) == 1 else mine

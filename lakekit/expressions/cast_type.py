@@ -56,3 +56,8 @@ def cast_type(to: Node) -> pl.DataType:
     if name not in _TYPES:
         raise TranslationRefusal(f"CAST to {to.sql(dialect='duckdb')} is not supported")
     return _TYPES[name]
+
+
+def has_whole_seconds(to: Node) -> bool:
+    """Return whether a CAST names TIMESTAMP(0), whose values have no fraction of a second."""
+    return any(isinstance(size, exp.DataTypeParam) and str(size.this.this) == "0" for size in to.expressions)

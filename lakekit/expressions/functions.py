@@ -116,7 +116,11 @@ def _add_days(sign: str, values: Sequence[TypedExpression], zone: str) -> TypedE
 
 
 OPERATORS: tuple[SqlFunction, ...] = (
-    _operator("+", "Add", "whole numbers: BIGINT, or 128 bits, never wraps; DECIMAL: all digits; FLOAT stays FLOAT"),
+    _operator(
+        "+",
+        "Add",
+        "whole numbers: BIGINT, or 128 bits, never wraps; DECIMAL: all digits; FLOAT stays FLOAT; DATE + TIME",
+    ),
     _operator("-", "Sub", "as +; DATE - DATE are days, TIMESTAMP - TIMESTAMP an INTERVAL"),
     _operator("*", "Mul", "as +; a product of DECIMAL has the digits after the point of both"),
     _operator("/", "Div", "DOUBLE, of FLOAT FLOAT; by zero it is Infinity or NaN"),
@@ -430,7 +434,13 @@ TIME_FUNCTIONS: tuple[SqlFunction, ...] = (
         lambda _, zone: time_functions.current_time(is_date=False, zone=zone),
         "of the call",
     ),
-    typed("to_date", "", "ANY -> DATE", lambda v, zone: type_casts.cast(v[0], pl.Date(), zone), "CAST AS DATE"),
+    typed(
+        "to_date, date",
+        "Date: this",
+        "ANY -> DATE",
+        lambda v, zone: type_casts.cast(v[0], pl.Date(), zone),
+        "CAST AS DATE",
+    ),
     typed(
         "strptime",
         "StrToTime: this, format",

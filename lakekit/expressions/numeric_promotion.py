@@ -238,6 +238,8 @@ def negate(number: TypedExpression) -> TypedExpression:
     """
     if number.is_null:
         return null_literal(pl.Int64())
+    if number.literal is None and number.is_number:
+        return null_literal(number.dtype)
     if not number.is_number:
         raise mismatch(f"- is the sign of a number, and {number.description}")
     if number.is_literal:

@@ -59,9 +59,9 @@ class SqlFunction:
         return self.meaning(checked, zone)
 
     def _check(self, at: int, value: TypedExpression) -> TypedExpression:
-        word = self.arguments[-1] if at >= len(self.arguments) else self.arguments[at]
-        if at >= len(self.arguments) and word[-1] != "*":
+        if at >= len(self.arguments) and (not self.arguments or self.arguments[-1][-1] != "*"):
             raise mismatch(f"{self.names[0]} takes {', '.join(self.arguments) or 'nothing'}; more are given")
+        word = self.arguments[min(at, len(self.arguments) - 1)]
         kind = word.rstrip("?*")
         if value.is_null or kind == "ANY" or _is_of_kind(value, kind):
             return _prepared(value, kind)

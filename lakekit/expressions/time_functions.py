@@ -92,8 +92,12 @@ def _date_parts() -> Mapping[str, Callable[[pl.Expr], pl.Expr]]:
         "decade": lambda d: d.dt.year() // 10,
         "century": lambda d: (d.dt.year() - 1) // 100 + 1,
         "millennium": lambda d: (d.dt.year() - 1) // 1000 + 1,
-        "yearweek": lambda d: d.dt.iso_year().cast(pl.Int64()) * 100 + d.dt.week(),
+        "yearweek": lambda d: _year_and_week(d.dt.iso_year().cast(pl.Int64()), d.dt.week().cast(pl.Int64())),
     }
+
+
+def _year_and_week(year: pl.Expr, week: pl.Expr) -> pl.Expr:
+    return year * 100 + pl.when(year > 0).then(week).otherwise(-week)
 
 
 def _clock_parts() -> Mapping[str, Callable[[pl.Expr], pl.Expr]]:
@@ -199,6 +203,11 @@ def add_time(sign: str, left: TypedExpression, right: TypedExpression, zone: str
             pl.Duration("us")
         )
         return typed_value(length, pl.Duration("us"), left, right)
+    if sign == "+" and {type(left.dtype), type(right.dtype)} == {pl.Date, pl.Time}:
+        day, time = (left, right) if isinstance(left.dtype, pl.Date) else (right, left)
+        micros = pl.Duration("us")
+        moment = day.expr.cast(pl.Datetime("us")) + (time.expr.to_physical() // 1_000).cast(micros)
+        return typed_value(moment, pl.Datetime("us"), left, right)
     raise mismatch(f"{left.description}, and {right.description}: {sign} takes a time and an INTERVAL, or two times")
 
 
@@ -240,7 +249,10 @@ def extract(name: str, value: TypedExpression, zone: str) -> TypedExpression:
         if name not in clock_parts:
             raise mismatch(f"a TIME has no {name}")
         return typed_value(clock_parts[name](value.expr).cast(pl.Int64()), pl.Int64(), value)
-    if name == "epoch":
+    if name == "epoch" and isinstance(value.dtype, pl.Duration):
+        micros = value.expr.cast(pl.Duration("us")).to_physical().cast(pl.Float64())
+        return typed_value(micros / full_column(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)
+    if name == "epoch" and value.is_moment:
         zoned = as_timestamp(value, pl.Datetime("us", getattr(value.dtype, "time_zone", None)), zone)
         micros = zoned.expr.to_physical().cast(pl.Float64())
         return typed_value(micros / full_column(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)

@@ -21,7 +21,7 @@ from sqlglot import exp
 from lakekit.columns import col
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch
 from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
-from lakekit.expressions.cast_type import cast_type
+from lakekit.expressions.cast_type import cast_type, has_whole_seconds
 from lakekit.expressions.comparison import compare, compare_rows, compare_with_list, fold, text_number, unify
 from lakekit.expressions.nodes import (
     arguments_of,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 _CHAINS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr)
 """Operators whose left side may be a long chain of the same."""
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _MAX_CHAIN = 500
 """As many operators, or branches of CASE, lie one within another: Polars takes quadratic time, and then the stack."""
 _MAX_GROWTH = 1_000_000
@@ -164,6 +165,8 @@ class Translation:
             return self._chain(node)
         if isinstance(node, (exp.And, exp.Or)):
             return self._junction(node)
+        if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
+            raise TranslationRefusal("comparisons in a row, as a < b < c, have no meaning; write AND, or brackets")
         form = self.FORMS.get(type(node))
         if form is not None:
             translate, parts = form
@@ -513,7 +516,10 @@ class Translation:
         value = self.translate(node.this)
         if self.source.dialect == "spark" and dtype.is_integer() and (value.is_float or value.is_decimal):
             value = typed_value(value.expr.truncate(0), value.dtype, value)  # DuckDB rounds
-        return type_casts.cast(value, dtype, self.scope.zone, is_strict=not isinstance(node, exp.TryCast))
+        is_strict = not isinstance(node, exp.TryCast)
+        if isinstance(dtype, pl.Datetime) and has_whole_seconds(node.args["to"]):
+            return type_casts.cast_to_seconds(value, dtype, self.scope.zone, is_strict=is_strict)
+        return type_casts.cast(value, dtype, self.scope.zone, is_strict=is_strict)
 
     # ---- functions with a grammar of their own ----
 

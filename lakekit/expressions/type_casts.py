@@ -6,6 +6,7 @@
     STRING -> INT                    '12', '1.5' (2), '1e2'; another text fails
     DOUBLE -> STRING                 '0.1', '1e-05', '1e+16', 'nan', 'inf'
     STRING -> DATE, TIMESTAMP        '2024-03-31', '2024-03-31 12:00:00.5'
+    TIMESTAMP -> TIMESTAMP(3)        half away from 1970: 12:00:00.0005 is 12:00:00.001
     DATE -> TIMESTAMP, TIMESTAMP -> DATE, TIME -> STRING, …
 
 What fails is NULL to TRY_CAST. Pairs of types that are not named here are refused by name.
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.expressions.numeric_promotion import as_float
-from lakekit.expressions.time_literals import as_timestamp, text_as_moment
+from lakekit.expressions.time_literals import NS_OF_UNIT, as_timestamp, text_as_moment
 from lakekit.expressions.typed_expression import (
     MAX_PRECISION,
     TranslationRefusal,
@@ -53,6 +54,8 @@ def cast(value: TypedExpression, dtype: pl.DataType, zone: str, *, is_strict: bo
         return null_literal(dtype)
     if value.dtype == dtype:
         return value
+    if value.is_text and isinstance(dtype, pl.Datetime) and dtype.time_unit == "ms":  # rounded, and no digits cut off
+        value = cast(value, pl.Datetime("us", dtype.time_zone), zone, is_strict=is_strict)
     if isinstance(value.literal, str) and is_strict and isinstance(dtype, (pl.Date, pl.Datetime, pl.Time)):
         return text_as_moment(value.literal, dtype, zone)
     if isinstance(dtype, pl.Binary) and isinstance(value.literal, str):
@@ -87,13 +90,28 @@ def _cast(value: TypedExpression, dtype: pl.DataType, zone: str, is_strict: bool
     if value.is_number and dtype.is_numeric():
         return _number_to_number(value, dtype, is_strict)
     if value.is_moment and isinstance(dtype, pl.Datetime):
-        return as_timestamp(value, dtype, zone).expr
+        return as_timestamp(round_time(value, NS_OF_UNIT[dtype.time_unit]), dtype, zone).expr
     if value.is_moment and isinstance(dtype, (pl.Date, pl.Time)):
         if isinstance(dtype, pl.Time) and (isinstance(value.dtype, pl.Date) or value.dtype.time_zone is not None):  # type: ignore[attr-defined]
             return None
         local = value if isinstance(value.dtype, pl.Date) else as_timestamp(value, _local(value.dtype), zone)
         return local.expr.dt.date() if isinstance(dtype, pl.Date) else local.expr.dt.time()
     return None
+
+
+def round_time(value: TypedExpression, step: int) -> TypedExpression:
+    """Return a TIMESTAMP rounded to so many nanoseconds, half away from 1970; one of coarser digits as it is."""
+    if not isinstance(value.dtype, pl.Datetime) or (count := step // NS_OF_UNIT[value.dtype.time_unit]) <= 1:
+        return value
+    own = value.expr.to_physical()
+    size = (own.abs() + count // 2) // count * count
+    return typed_value(pl.when(own < 0).then(-size).otherwise(size).cast(value.dtype), value.dtype, value)
+
+
+def cast_to_seconds(value: TypedExpression, dtype: pl.Datetime, zone: str, *, is_strict: bool) -> TypedExpression:
+    """Return a value cast to TIMESTAMP(0), whose dtype has milliseconds."""
+    moment = value if value.is_moment else cast(value, pl.Datetime("us", dtype.time_zone), zone, is_strict=is_strict)
+    return cast(round_time(moment, 1_000_000_000), dtype, zone, is_strict=is_strict)
 
 
 def _local(dtype: pl.DataType) -> pl.Datetime:

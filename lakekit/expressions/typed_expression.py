@@ -49,8 +49,10 @@ _NAMES: dict[type[pl.DataType], str] = {
 
 
 _NOT_COMPUTED = re.compile(r'"not computed: ([^"\]]{0,120})')
-_UNFIT_VALUE = re.compile(r'(?:"not castable: |conversion from `i128` to `i\d+` failed[^\[]*\[)([^"\],]{0,60})')
-"""What Polars says where `type_casts` made a cast fail, or a whole number is beyond a type."""
+_UNFIT_VALUE = re.compile(
+    r'(?:"not castable: |conversion from `(?:[iuf]\d+|decimal[^`]*)` to `[^`]*` failed[^\[]* values: \[)([^"\],]{0,60})'
+)
+"""What Polars says where `type_casts` made a cast fail, or a number is beyond the type that it is cast to."""
 
 
 class _NoLiteral:
