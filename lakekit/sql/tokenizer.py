@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
-from lakekit.errors import AlreadyExists, InvalidOption, NotFound, SchemaMismatch, SqlError
+from lakekit.errors import (
+    AlreadyExists,
+    DatabaseAlreadyExists,
+    DatabaseNotFound,
+    InvalidOption,
+    NotFound,
+    SchemaMismatch,
+    SqlError,
+)
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
 from lakekit.types import quote_identifier
@@ -180,10 +188,22 @@ class TokenStream:
         """Where the first token of the statement begins in the text."""
         return self._tokens[0].start if self._tokens else self.first
 
-    def position_of(self, name: str) -> int | None:
-        """Return where the first token begins that is a name or a text, in any case; None where there is none."""
-        named = (token for token in self._tokens if token.kind in ("word", "quoted", "text"))
-        return next((token.start for token in named if token.value.lower() == name.lower()), None)
+    def position_of(self, name: str, *, may_qualify: bool = False) -> int | None:
+        """Return where the first token begins that is a name or a text, in any case; None where there is none.
+
+        `may_qualify`: also a name with a point behind it, as a database has.
+        """
+        following = [*(token.text for token in self._tokens[1:]), ""]
+        return next(
+            (
+                token.start
+                for token, behind in zip(self._tokens, following, strict=True)
+                if token.kind in ("word", "quoted", "text")
+                and token.value.lower() == name.lower()
+                and (may_qualify or behind != ".")
+            ),
+            None,
+        )
 
     def is_next(self, *expected: str) -> bool:
         """Return whether these words come next, in any case."""
@@ -480,7 +500,9 @@ def _position_of_name(wrong: LakekitError, tokens: TokenStream) -> int | None:
     else:
         names = []
     parts = [part for name in names if name for part in (name, name.rpartition(".")[2]) if part]
-    return next((position for part in parts if (position := tokens.position_of(part)) is not None), None)
+    is_database = isinstance(wrong, (DatabaseNotFound, DatabaseAlreadyExists))
+    positions = (tokens.position_of(part, may_qualify=is_database) for part in parts)
+    return next((position for position in positions if position is not None), None)
 
 
 # ---- texts ---------------------------------------------------------------------------------------

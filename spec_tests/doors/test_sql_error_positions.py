@@ -78,6 +78,7 @@ STATEMENTS = [
     ("MERGE INTO orders USING s ON orders.id = s.id WHEN MATCHED THEN UPDATE SET note = s.ww", ColumnNotFound, "s.ww", "Did you mean 'w'?"),
     ("MERGE INTO orders USING s ON orders.id = s.id WHEN NOT MATCHED THEN INSERT (idd) VALUES (s.id)", ColumnNotFound, "idd", "Did you mean 'id'?"),
     ("INSERT INTO orders (idd) VALUES (1)", SchemaMismatch, "idd", "its columns are id"),
+    ("ALTER TABLE d.orders DROP COLUMN d", ColumnNotFound, "d", "there are id, day"),
     ("INSERT INTO orders (id, ID) VALUES (1, 2)", SqlError, "ID", "named twice"),
     ("ALTER TABLE orders DELETE TAG x", TagNotFound, "x", "no tags"),
     ("SELECT id FROM orders WHERE sum(id) > 1", SqlError, "", "aggregates"),
@@ -113,6 +114,11 @@ def test_conditions_and_values(cat, text, place, name):
         assert wrong.name in (name, name.partition(".")[0])
         assert str(wrong).startswith(f"{argument} for d.orders: line {1 + text.count(chr(10))}, column ")
         assert pointed(wrong).startswith(place)
+
+
+def test_a_column_called_as_the_database_is_pointed_at(cat):
+    wrong = error_of(lambda: cat.sql("ALTER TABLE d.orders DROP COLUMN d"))
+    assert PLACE.search(str(wrong))["column"] == "34"
 
 
 def test_the_failure_of_one_of_several_says_which_ran(cat):
