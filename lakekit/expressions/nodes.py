@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 _FAILING = (exp.Mod, exp.IntDiv, exp.DateFromParts, exp.StrToTime)
 _FAILING_NAMES = frozenset({"mod", "to_date"})
+_OF_SEVERAL_ROWS = (exp.AggFunc, exp.Window, exp.UDTF, exp.RowNumber, exp.Columns)
+"""What is computed of several rows, or gives several, where it stands outside of a query of its own."""
+_AROUND_AGGREGATES = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+"""What stands around an aggregate, as FILTER (WHERE …)."""
+_VOLATILE = (exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star, exp.Placeholder)
 
 
 def start_of(node: Node) -> int:
@@ -65,9 +70,10 @@ def arguments_of(node: Node, parts: Sequence[str]) -> Iterator[Node]:
 
 def is_constant(node: Node) -> bool:
     """Return whether the backend can compute the value without a row, and the same every time."""
-    if any(part.find_ancestor(exp.Query) is None for part in node.find_all(exp.Column)):
-        return False
-    return next(node.find_all(exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star, exp.Placeholder), None) is None
+    for part in node.find_all(exp.Column, *_OF_SEVERAL_ROWS):
+        if part.find_ancestor(exp.Query) is None:
+            return False
+    return next(node.find_all(*_VOLATILE), None) is None
 
 
 def called(node: Node) -> str:
@@ -81,10 +87,17 @@ def called(node: Node) -> str:
 
 def unknown_function(node: Node) -> TranslationRefusal:
     """Return the refusal of what the table has not."""
+    while isinstance(node, _AROUND_AGGREGATES):
+        node = node.this
+    if isinstance(node, exp.RowNumber):
+        return TranslationRefusal(f"{called(node)} is a window function: a condition or a value is of one row")
     if isinstance(node, exp.AggFunc):
         return TranslationRefusal(f"{called(node)} is an aggregate: a condition or a value is of one row")
     if isinstance(node, exp.Window):
         return TranslationRefusal("OVER is a window function: a condition or a value is of one row")
+    if isinstance(node, exp.UDTF):
+        name = "unnest()" if type(node) is exp.Explode else called(node)
+        return TranslationRefusal(f"{name} gives several rows: a condition or a value is of one row")
     if isinstance(node, (exp.Query, exp.Exists, exp.Subquery)):
         return TranslationRefusal("a subquery is not computed in a condition of this kind")
     if isinstance(node, exp.Placeholder):

@@ -313,6 +313,8 @@ class Translation:
             values = self.scope.run_query(f"SELECT {self._text(node)} AS value")
         except (InvalidOption, SchemaMismatch):  # the backend cannot compute it either
             return None
+        if len(values) != 1:  # a function that gives rows, which the tree does not tell
+            return None
         if values.dtype.is_nested():  # a literal of a list would be its elements, one a row
             listed = pl.lit([values.to_list()[0]], pl.List(values.dtype)).list.first()  # scalar: one value
             return typed_value(listed, values.dtype)

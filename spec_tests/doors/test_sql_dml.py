@@ -1,0 +1,108 @@
+"""DELETE, UPDATE and MERGE change just the rows that they name, and say how many: faults that were found from outside."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from sqlglot.errors import ParseError
+
+import lakekit as lk
+from lakekit.errors import LakekitError, SqlError
+from lakekit.expressions.nodes import is_constant
+from lakekit.expressions.parser import SqlText, parse_text
+
+ROWS = [(0, "a", 0), (1, "b", 0), (2, "c", 1), (3, "d", 1), (4, "e", 2)]
+
+
+@pytest.fixture
+def cat(tmp_path):
+    cat = lk.connect(tmp_path / "wh")
+    cat.sql("CREATE DATABASE d; USE d; CREATE TABLE t (id INT, s STRING, g INT); CREATE TABLE s (id INT, s STRING, g INT)")
+    cat.table("d.t").append(pl.DataFrame(ROWS, schema=cat.table("d.t").schema.to_polars(), orient="row"))
+    cat.sql("INSERT INTO s VALUES (1, 'x', 7)")
+    return cat
+
+
+def rows(cat, name="d.t"):
+    return sorted(cat.table(name).scan().collect().rows())
+
+
+# ---- constants -----------------------------------------------------------------------------------
+
+OF_SEVERAL_ROWS = [
+    "row_number() OVER () = 1",
+    "rank() OVER (ORDER BY 1) = 1",
+    "max(1) = 1",
+    "sum(1) = 1",
+    "sum(1) FILTER (WHERE true) = 1",
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY 1) = 1",
+    "count(*) = 1",
+    "any_value(1) = 1",
+    "unnest([true, false])",
+    "unnest([1, 2, 3]) = 1",
+    "unnest([]::BOOLEAN[])",
+    "random() < 2",
+    "id = 1 AND lag(1) OVER () IS NULL",
+    "CASE WHEN max(1) = 1 THEN true END",
+]
+
+
+@pytest.mark.parametrize("condition", OF_SEVERAL_ROWS)
+def test_what_is_of_several_rows_is_no_condition(cat, condition):
+    """DELETE … WHERE row_number() OVER () = 1 was computed once, as a constant, and took every row."""
+    table, tie = cat.table("d.t"), "t.id = s.id AND "
+    doors = [
+        lambda: cat.sql(f"DELETE FROM t WHERE {condition}"),
+        lambda: cat.sql(f"UPDATE t SET s = 'z' WHERE {condition}"),
+        lambda: cat.sql(f"UPDATE t SET g = CASE WHEN {condition} THEN 1 END"),
+        lambda: cat.sql(f"MERGE INTO t USING s ON {tie}{condition.replace('id = 1', 't.id = 1')} WHEN MATCHED THEN DELETE"),
+        lambda: cat.sql(f"MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND {condition.replace('id = 1', 't.id = 1')} THEN DELETE"),
+        lambda: table.delete(condition),
+        lambda: table.update({"s": "'z'"}, where=condition),
+        lambda: table.aggregate(pl.len(), where=condition),
+        lambda: cat.sql(f"CALL sys.compact(\"table\" => 'd.t', \"where\" => '{condition}')"),
+    ]
+    for door in doors:
+        with pytest.raises(LakekitError, match=r"aggregate|window function|of one row|random"):
+            door()
+    assert rows(cat) == ROWS
+
+
+@pytest.mark.parametrize("value", ["row_number() OVER ()", "rank() OVER (ORDER BY 1)", "sum(1)", "unnest([1, 2, 3])", "unnest([]::INT[])"])
+def test_what_is_of_several_rows_is_no_value(cat, value):
+    doors = [
+        lambda: cat.sql(f"UPDATE t SET g = {value}"),
+        lambda: cat.table("d.t").update({"g": value}, where="true"),
+        lambda: cat.sql(f"MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET g = {value}"),
+        lambda: cat.sql(f"MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, g) VALUES (9, {value})"),
+    ]
+    for door in doors:
+        with pytest.raises(SqlError, match=r"aggregate|window function|several rows"):
+            door()
+    assert rows(cat) == ROWS
+
+
+def test_a_query_of_its_own_may_aggregate(cat):
+    cat.sql("DELETE FROM t WHERE id = (SELECT max(id) FROM t) OR id IN (SELECT unnest([0, 1]))")
+    assert [row[0] for row in rows(cat)] == [2, 3]
+
+
+def test_no_function_of_several_rows_is_a_constant():
+    """Every aggregate and window function of DuckDB, and what is not the same every time."""
+    import duckdb
+
+    names = duckdb.sql(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('aggregate', 'window') OR stability = 'VOLATILE' "
+        "UNION SELECT unnest(['unnest', 'generate_subscripts', 'row_number', 'first_value', 'nth_value'])"
+    ).fetchall()
+    found = []
+    for (name,) in names:
+        for call in ("{}()", "{}(1)", "{}(1, 2)", "{}([1, 2])", "{}(1) OVER ()", "{}(1) FILTER (WHERE true)"):
+            try:
+                tree = parse_text(SqlText(f"abs({call.format(name)}) = 1", "where"))
+            except (LakekitError, ParseError):
+                continue
+            if is_constant(tree):
+                found.append(call.format(name))
+    assert len(names) > 100
+    assert found == []
