@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import humanize
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.format import parquet_bounds
+from lakekit.format import parquet_validation
 from lakekit.metadata import snapshots
 from lakekit.options.option import EMPTY
 from lakekit.parallel import parallel_map
@@ -81,10 +81,10 @@ class PageHeaderChecks:
         if data is None and stat.size_bytes <= MAX_WHOLE_READ_BYTES:
             data = self._storage.read(stat.path)
         if data is not None:
-            parquet_bounds.check_footer_and_pages(stat.path, partial(_slice_bytes, data), len(data), self._columns)
+            parquet_validation.check_footer_and_pages(stat.path, partial(_slice_bytes, data), len(data), self._columns)
         else:
             with io.FileIO(native) as file:
-                parquet_bounds.check_footer_and_pages(
+                parquet_validation.check_footer_and_pages(
                     stat.path, partial(_read_slice, file), stat.size_bytes, self._columns
                 )
         if stat.tag is not None:

@@ -30,8 +30,8 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import snapshots, table_context
 from lakekit.predicate import FALSE, TRUE
 from lakekit.read import lazy_frames, planner as plans, polars_pushdown
+from lakekit.read.filter_pushdown import filter_to_pyarrow_text
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
-from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.time_travel import Position
 from lakekit.read.user_expressions import is_row_wise, translate_compute_errors, used_columns
 from lakekit.write import bucket_assigners

@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.expressions.numeric_promotion import as_decimal, as_float, float_type, literal_of, promote
+from lakekit.expressions.numeric_promotion import (
+    as_decimal,
+    as_float,
+    make_numeric_literal,
+    promote,
+    promoted_float_type,
+)
 from lakekit.expressions.time_literals import (
     DAY_NS,
     NS_OF_UNIT,
@@ -134,7 +140,7 @@ def fold(value: TypedExpression) -> TypedExpression:
     if isinstance(dtype, pl.Boolean):
         return boolean_literal(series[0])
     if dtype.is_integer() or isinstance(dtype, (pl.Decimal, pl.Float64)):
-        return literal_of(series[0])
+        return make_numeric_literal(series[0])
     return value
 
 
@@ -258,7 +264,7 @@ def _reason(left: TypedExpression, right: TypedExpression) -> str:
 
 def _comparable_numbers(left: TypedExpression, right: TypedExpression) -> tuple[pl.Expr, pl.Expr]:
     if left.is_float or right.is_float:
-        dtype = float_type(left, right)
+        dtype = promoted_float_type(left, right)
         return as_float(left, dtype).expr, as_float(right, dtype).expr
     if left.is_decimal or right.is_decimal:
         first, second = as_decimal(left), as_decimal(right)
@@ -390,9 +396,9 @@ def text_number(text: str) -> TypedExpression:
     if len(text) > _MAX_NUMBER_CHARS:
         raise mismatch(f"a number of {len(text):,} characters is beyond every type")
     if text.isdecimal():
-        return literal_of(int(text))
+        return make_numeric_literal(int(text))
     try:
-        return literal_of(float(text)) if "e" in text.lower() else decimal_literal(Decimal(text))
+        return make_numeric_literal(float(text)) if "e" in text.lower() else decimal_literal(Decimal(text))
     except (ValueError, ArithmeticError):
         raise mismatch(f"{text[:40]!r} is no number") from None
 

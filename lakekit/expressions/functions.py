@@ -88,7 +88,7 @@ def _nullif(values: Sequence[TypedExpression], zone: str) -> TypedExpression:
 
 
 def _bits(sign: str, values: Sequence[TypedExpression], zone: str) -> TypedExpression:  # noqa: ARG001
-    return numeric_promotion.apply_bits(sign, values[0], values[1])
+    return numeric_promotion.apply_bitwise_operator(sign, values[0], values[1])
 
 
 def _shift(sign: str, values: Sequence[TypedExpression], zone: str) -> TypedExpression:  # noqa: ARG001

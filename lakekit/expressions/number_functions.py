@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.expressions.numeric_promotion import as_float, compute_arithmetic, full_column, negate
+from lakekit.expressions.numeric_promotion import as_float, compute_arithmetic, negate, repeat_float_constant
 from lakekit.expressions.type_casts import round_half_up
 from lakekit.expressions.typed_expression import (
     MAX_PRECISION,
@@ -100,7 +100,7 @@ def round_number(values: Sequence[TypedExpression], zone: str) -> TypedExpressio
         return typed_value(number.expr.round(0, mode="half_away_from_zero"), number.dtype, number)
     factor = float(10 ** abs(places))
     plain = number.expr.cast(pl.Float64())
-    divisor = full_column(pl.lit(factor), plain, pl.Float64())
+    divisor = repeat_float_constant(pl.lit(factor), plain, pl.Float64())
     scaled = plain * factor if places > 0 else plain / divisor
     rounded = scaled.round(0, mode="half_away_from_zero")
     result = rounded / divisor if places > 0 else rounded * factor
@@ -121,7 +121,7 @@ def _round_integer(number: TypedExpression, unit: int) -> TypedExpression:
 def power(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  # noqa: ARG001
     """Return a number raised to another, as DOUBLE."""
     base, exponent = values
-    raised = full_column(exponent.expr, base.expr, pl.Float64()) if exponent.is_constant else exponent.expr
+    raised = repeat_float_constant(exponent.expr, base.expr, pl.Float64()) if exponent.is_constant else exponent.expr
     return typed_value(base.expr.pow(raised), pl.Float64(), base, exponent)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lakekit.expressions.numeric_promotion import as_float, narrow
+from lakekit.expressions.numeric_promotion import as_float, cast_to_bigint
 from lakekit.expressions.typed_expression import TypedExpression, mismatch, null_literal, typed_value
 
 TypedMeaning = Callable[[Sequence[TypedExpression], str], TypedExpression]
@@ -74,7 +74,7 @@ def _prepared(value: TypedExpression, kind: str) -> TypedExpression:
     """Return an argument in the type that meanings take: DOUBLE, and BIGINT for counts."""
     if value.is_null or kind not in ("DOUBLE", "COUNT"):
         return value
-    return as_float(value, pl.Float64()) if kind == "DOUBLE" else narrow(value).to(pl.Int64())
+    return as_float(value, pl.Float64()) if kind == "DOUBLE" else cast_to_bigint(value).to(pl.Int64())
 
 
 def _is_of_kind(value: TypedExpression, kind: str) -> bool:

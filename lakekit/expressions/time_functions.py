@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from lakekit.expressions.numeric_promotion import full_column
+from lakekit.expressions.numeric_promotion import repeat_float_constant
 from lakekit.expressions.time_literals import DAY_NS, NS_OF_UNIT, as_timestamp, moment_literal, utc_to_local
 from lakekit.expressions.typed_expression import TypedExpression, mismatch, typed_value
 
@@ -255,7 +255,7 @@ def extract(name: str, value: TypedExpression, zone: str) -> TypedExpression:
     if name == "epoch" and value.is_moment:
         zoned = as_timestamp(value, pl.Datetime("us", getattr(value.dtype, "time_zone", None)), zone)
         micros = zoned.expr.to_physical().cast(pl.Float64())
-        return typed_value(micros / full_column(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)
+        return typed_value(micros / repeat_float_constant(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)
     parts = {**_date_parts(), **clock_parts}
     if name not in parts:
         raise mismatch(f"{name} is no part of a date: {', '.join(parts)} and epoch are")

@@ -6,9 +6,9 @@
 Values ≥ 0 are in the positive part, values < 0 are in the negative part as their absolute values, nulls are in neither.
 n is the bit length of max. The reference deprecates this index, but still writes and reads it.
 
-It also holds the column itself, bit by bit: `figures` counts, adds up and bounds the values of some rows without their
-file. The sum of the values is the sum over i of 2^i times the number of rows in slice i. If all rows are selected, the
-roaring headers of the slices hold these numbers, and the slices need not be decoded.
+It also holds the column itself, bit by bit: `compute_totals` counts, adds up and bounds the values of some rows without
+their file. The sum of the values is the sum over i of 2^i times the number of rows in slice i. If all rows are
+selected, the roaring headers of the slices hold these numbers, and the slices need not be decoded.
 
     INT null, -1    01 00000002 00 01  01 0000000000000000 0000000000000001 3a30…(row 1) 00000001 3a30…(row 1)
 
@@ -130,7 +130,7 @@ class ColumnTotals:
     maximum: int | None
 
 
-def figures(
+def compute_totals(
     payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, bounded: bool = True
 ) -> ColumnTotals:
     """Return the totals over the selected rows (None: all rows).

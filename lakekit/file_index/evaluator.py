@@ -306,7 +306,7 @@ def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, bounde
     ):
         return None
     try:
-        totals = bsi.figures(
+        totals = bsi.compute_totals(
             container.payload_view(file.data, payload_range, path=file.path), file.row_count, rows, bounded=bounded
         )
     except Unsupported:

@@ -12,8 +12,8 @@ warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"l
 `POLARS_WARN_UNSTABLE=1` is meant for the code of the user, not for this.
 """
 NOT_PLUGINS = frozenset({
-    "avro_writer", "casts", "encoder", "external_reader", "foreign_file", "orc_values", "orc_write",
-    "parquet_bounds", "parquet_footer", "parquet_pages", "parquet_writer", "polars_types", "text_casts",
+    "avro_writer", "casts", "encoder", "external_reader", "foreign_file", "orc_rewrite", "orc_write",
+    "parquet_footer", "parquet_pages", "parquet_validation", "parquet_writer", "polars_types", "text_casts",
     "texts", "thrift",
 })  # fmt: skip
 """Modules of the folder that are no formats."""

@@ -24,7 +24,7 @@ from pyarrow import orc
 from lakekit.codec import orc_bounds, orc_tail
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
-from lakekit.format import external_reader, orc_values, orc_write
+from lakekit.format import external_reader, orc_rewrite, orc_write
 from lakekit.format.parquet import out_of_range
 from lakekit.format.polars_types import polars_schema, polars_type, unit_of
 from lakekit.types import MAPS, TIMESTAMPS, DataType, part
@@ -113,7 +113,7 @@ def _read_stripes(
 
 def _is_of_utc(tail: orc_tail.OrcTail) -> bool:
     """Return whether all writers of a file ran in UTC; of others Arrow's wall clocks are not Java's."""
-    return all(orc_values.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
+    return all(orc_rewrite.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
 
 
 def _map_bytes(source: str | bytes) -> bytes | memoryview:
@@ -271,11 +271,11 @@ def _join_timestamp(
     """Convert STRUCT<seconds, nanos> to a timestamp, seconds from 2015 in the writer's zone (LTZ: in UTC)."""
     ltz_zone, writer_zone = zones
     unit = unit_of(t, finest)
-    nanos = column.struct.field("nanos").to_physical() - orc_values.EPOCH_2015 * 1_000_000_000
+    nanos = column.struct.field("nanos").to_physical() - orc_rewrite.EPOCH_2015 * 1_000_000_000
     zone = writer_zone if t.root == "TIMESTAMP" else ""
-    seconds = column.struct.field("seconds") + orc_values.epoch_2015_seconds(zone)
+    seconds = column.struct.field("seconds") + orc_rewrite.epoch_2015_seconds(zone)
     seconds = seconds - ((seconds < 0) & (nanos > 999_999)).cast(pl.Int64)  # writers cut instants toward zero
-    if not orc_values.is_utc(zone):
+    if not orc_rewrite.is_utc(zone):
         seconds = seconds.map_batches(partial(_wall_seconds, zone=zone), return_dtype=pl.Int64, is_elementwise=True)
     ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
     within = partial(_check_range, limit=_LAST_SECOND * 1_000_000_000 // ticks, field=field, path=path)
@@ -289,7 +289,7 @@ def _join_timestamp(
 def _wall_seconds(seconds: pl.Series, *, zone: str) -> pl.Series:
     """Return what a clock in the zone shows at instants, in seconds; nulls stay."""
     instants = seconds.fill_null(0).to_numpy()
-    walls = pl.Series(seconds.name, instants + orc_values.utc_offsets(instants, zone))
+    walls = pl.Series(seconds.name, instants + orc_rewrite.utc_offsets(instants, zone))
     return (
         walls if not seconds.null_count() else walls.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
     )

@@ -5,7 +5,7 @@ which every reader of ORC reads as either. Instants are true ones, in UTC: a Jav
 `orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in UTC (FORMAT 7.5).
 
 Arrow's writer cannot write a map with a null key. A file whose first rows have one is written with lists of entries
-into memory, and goes to its sink as a file of maps (`orc_values`); where a null key comes later, `can_add` says that
+into memory, and goes to its sink as a file of maps (`orc_rewrite`); where a null key comes later, `can_add` says that
 it belongs into another file. So it is with times before 1970 that have parts of a millisecond.
 
 Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.format import orc_values
+from lakekit.format import orc_rewrite
 from lakekit.format.encoder import (
     ArrowTarget,
     arrow_type,
@@ -187,7 +187,7 @@ class OrcEncoder:
 
     def _has_old_fractions(self, frame: pl.DataFrame) -> bool:
         return any(
-            orc_values.has_submilli_before_1970(ticks, per).any()
+            orc_rewrite.has_submilli_before_1970(ticks, per).any()
             for field in self._timed
             if max(_ticks_per_milli(field.type)) > 1
             for ticks, per in _times_of(
@@ -230,7 +230,7 @@ class OrcEncoder:
     def _rewrite_buffer(self) -> bytes:
         """Return the file that is in memory as it is to be stored."""
         data = (
-            orc_values.restore_maps(self._buffer.getvalue())
+            orc_rewrite.restore_maps(self._buffer.getvalue())
             if self._arrow_target.maps_as_lists
             else self._buffer.getvalue()
         )
@@ -238,10 +238,10 @@ class OrcEncoder:
             return data
         per_milli = [per for field in self._timed for per in _ticks_per_milli(field.type)]
         times = [
-            None if parts is None else orc_values.TimestampColumn(np.concatenate(parts), per)
+            None if parts is None else orc_rewrite.TimestampColumn(np.concatenate(parts), per)
             for parts, per in zip(self._times, per_milli, strict=True)
         ]
-        return orc_values.rewrite_timestamps(data, times)
+        return orc_rewrite.rewrite_timestamps(data, times)
 
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
@@ -273,7 +273,9 @@ def _writable_times(array: pa.Array, field: Field) -> list[Ticks]:
     found = []
     for ticks, per in _times_of(array, field.type):
         found.append(ticks)
-        if (orc_values.is_last_second_before_1970(ticks, per) & orc_values.has_submilli_before_1970(ticks, per)).any():
+        if (
+            orc_rewrite.is_last_second_before_1970(ticks, per) & orc_rewrite.has_submilli_before_1970(ticks, per)
+        ).any():
             msg = f"column {field.name} holds a time in the last second before 1970 with parts of a millisecond"
             raise ValueOutOfRange(
                 f"{msg}, which readers of ORC files take for one a second later; choose another file.format",
@@ -361,7 +363,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], arr
             )
             arrow = (
                 pa.list_(
-                    pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MAP_ATTRIBUTE: "1"})
+                    pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_rewrite.MAP_ATTRIBUTE: "1"})
                 )
                 if arrow_target.maps_as_lists
                 else pa.map_(*fields)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from lakekit.columns import col, cols, series_field
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
-from lakekit.format import external_reader, parquet_bounds, parquet_writer
+from lakekit.format import external_reader, parquet_validation, parquet_writer
 from lakekit.format.encoder import FIRST_DAY_NS
 from lakekit.format.polars_types import cached_schema, has_nanoseconds, polars_schema, polars_type
 from lakekit.options.option import EMPTY
@@ -104,7 +104,7 @@ def scan_bytes(
 
     def open_file(path: str) -> external_reader.OpenFile:
         data = read(path)
-        parquet_bounds.check_footer_and_pages(
+        parquet_validation.check_footer_and_pages(
             path,
             lambda offset, length: data[offset : offset + length],
             len(data),
@@ -241,7 +241,7 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
     """
     try:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
-            return parquet_bounds.fixed_len_columns_with_encoding(
+            return parquet_validation.fixed_len_columns_with_encoding(
                 path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED
             )
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -255,7 +255,7 @@ def integer_bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
     than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.
     """
     with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
-        return parquet_bounds.integer_min_max(
+        return parquet_validation.integer_min_max(
             lambda offset, length: bytes(file.read_at(length, offset)), file.size(), column
         )
 

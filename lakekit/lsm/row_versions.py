@@ -171,10 +171,10 @@ def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
     single = np.diff(starts, append=len(rows)) == 1
     lone = np.zeros(len(rows), bool)
     lone[rows[starts[single]]] = True
-    return lone, *_without_lone(rows, starts, single)
+    return lone, *_without_single_versions(rows, starts, single)
 
 
-def _without_lone(row_numbers: Ints, starts: Ints, is_single_version: Bools) -> tuple[Ints, Ints]:
+def _without_single_versions(row_numbers: Ints, starts: Ints, is_single_version: Bools) -> tuple[Ints, Ints]:
     """Return the blocks of several rows only, in the order of their first rows."""
     sizes = np.diff(starts, append=len(row_numbers))
     many = np.flatnonzero(~is_single_version)

@@ -40,7 +40,7 @@ from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.commit.try_commit import CommitStep, MergedManifests
 from lakekit.data_file import paths as places
-from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path
 from lakekit.data_file.paths import make_file_names
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import Conflict, InvalidOption

@@ -432,7 +432,7 @@ def _referenced_names(ctx: TableContext, gc_roots: Sequence[GcRoot], oldest: Col
             index[snapshot.index_manifest] = snapshot
     deltas = [root.snapshot for root in gc_roots if root.kind == "changelog" and is_changelog(ctx, root)]
     pairs: list[tuple[Snapshot, Which]] = [
-        (root.snapshot, which) for root in gc_roots for which in _kept_lists(ctx, root)
+        (root.snapshot, which) for root in gc_roots for which in _retained_list_kinds(ctx, root)
     ]
     manifest_reader.prefetch_manifest_lists(ctx, [*pairs, *((snapshot, "base") for snapshot in deltas)])
     for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
@@ -459,7 +459,7 @@ def _kept_manifests(ctx: TableContext, root: GcRoot, oldest: Collection[str]) ->
     The `oldest` snapshots may have lost their changelogs.
     """
     manifests: list[ManifestFileMeta] = []
-    for which in _kept_lists(ctx, root):
+    for which in _retained_list_kinds(ctx, root):
         try:
             manifests += manifest_reader.manifest_files(ctx, root.snapshot, which)
         except FileMissing:
@@ -468,7 +468,7 @@ def _kept_manifests(ctx: TableContext, root: GcRoot, oldest: Collection[str]) ->
     return manifests
 
 
-def _kept_lists(ctx: TableContext, root: GcRoot) -> tuple[Which, ...]:
+def _retained_list_kinds(ctx: TableContext, root: GcRoot) -> tuple[Which, ...]:
     """Return the lists that a root keeps with all they name.
 
     A long-lived changelog without a list of its own is its delta, where that still exists; in tables that have a

@@ -497,11 +497,11 @@ def _unneeded_changelog_files(
 def _read_lists(ctx: TableContext, gc_roots: Sequence[GcRoot]) -> None:
     """Read all manifest lists that are needed below, concurrently."""
     manifest_reader.prefetch_manifest_lists(
-        ctx, [(root.snapshot, which) for root in gc_roots for which, _, _ in _kept_lists(ctx, root)]
+        ctx, [(root.snapshot, which) for root in gc_roots for which, _, _ in _retained_lists(ctx, root)]
     )
 
 
-def _kept_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
+def _retained_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
     """Return the manifest lists that a root keeps, each with its name and its size if known."""
     snapshot = root.snapshot
     own: tuple[tuple[Which, str | None, int | None], ...] = (
@@ -527,7 +527,7 @@ def _manifest_paths(
     """
     sizes: dict[str, int | None] = {}
     for root in gc_roots:
-        for which, name, size_bytes in _kept_lists(ctx, root):
+        for which, name, size_bytes in _retained_lists(ctx, root):
             sizes[name] = size_bytes
             try:
                 for file in manifest_reader.manifest_files(ctx, root.snapshot, which):

@@ -40,9 +40,9 @@ from lakekit.model.data_file import format_of_name
 from lakekit.predicate import TRUE, Leaf, conjunction, iter_columns, restrict
 from lakekit.progress import begin_work
 from lakekit.read import bounds_cache, file_index_pruning, lazy_frames, polars_pushdown, table_scan
+from lakekit.read.filter_pushdown import filter_to_pyarrow_text
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
-from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.user_expressions import check_aggregate_temporals, translate_compute_errors
 from lakekit.types import INTEGERS, TIMESTAMPS
 from lakekit.types.arrow import from_unscaled

@@ -31,9 +31,9 @@ from lakekit.metadata import refs, snapshots
 from lakekit.model.snapshot import fixed_length_bytes
 from lakekit.predicate import And, Leaf, Or, Predicate, describe, to_internal_literal
 from lakekit.read import aggregate_pushdown, polars_pushdown, user_expressions
+from lakekit.read.filter_pushdown import filter_to_pyarrow_text
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
-from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.user_expressions import check_temporal_comparisons
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow.compute as pc
 
-from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import manifest_reader, refs, schemas, snapshots

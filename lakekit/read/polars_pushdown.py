@@ -38,8 +38,8 @@ from lakekit.predicate import (
     operators,
     restrict,
 )
-from lakekit.read import row_groups, temporal
-from lakekit.read.row_groups import filter_to_pyarrow_text
+from lakekit.read import filter_pushdown, temporal
+from lakekit.read.filter_pushdown import filter_to_pyarrow_text
 from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -312,12 +312,12 @@ class PaimonScan(LazyFrameResolver):
         hidden = [
             at
             for at, filter_expr in enumerate(filters)
-            if at not in decided and not row_groups.is_plain_comparison(filter_expr.expr)
+            if at not in decided and not filter_pushdown.is_plain_comparison(filter_expr.expr)
         ]
         applied = [*decided, *hidden]
-        above, used = [row_groups.block_statistics_pruning(filters[at].expr) for at in hidden], applied
+        above, used = [filter_pushdown.block_statistics_pruning(filters[at].expr) for at in hidden], applied
         if any(
-            row_groups.may_raise(hidden_condition, self.schema()) for hidden_condition in above
+            filter_pushdown.may_raise(hidden_condition, self.schema()) for hidden_condition in above
         ):  # of rows that what Polars applies would leave out too, and that planning counts on
             above, used = (
                 [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above],
@@ -431,7 +431,7 @@ def hide_from_pushdown(
     sources, such as buckets that are merged, are given conditions as bytes: Polars raises if one has a Python function
     that does not pickle.
     """
-    if not any(row_groups.may_raise(condition, schema) for condition in conditions):
+    if not any(filter_pushdown.may_raise(condition, schema) for condition in conditions):
         return frame
     return frame.map_batches(_pass_through, predicate_pushdown=False, slice_pushdown=False, streamable=True)
 
@@ -446,7 +446,7 @@ def _apply_filters(
     """Return the rows that satisfy all conditions; those that may fail are applied last, above all sources."""
     safe, others = list[pl.Expr](), list[pl.Expr]()
     for condition in conditions:
-        (others if row_groups.may_raise(condition, schema) else safe).append(condition)
+        (others if filter_pushdown.may_raise(condition, schema) else safe).append(condition)
     below = frame.filter(*safe)
     return hide_from_pushdown(below, others, schema).filter(*others) if others else below
 
@@ -456,23 +456,23 @@ def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[p
 
     Of its conjuncts those that calculate are hidden from bounds of row groups; all others are unchanged.
     """
-    if row_groups.is_plain_comparison(expr):
+    if filter_pushdown.is_plain_comparison(expr):
         return [expr]
     filters, is_whole = all_filters_of(expr, schema)
-    plain = [filter_expr.expr for filter_expr in filters if row_groups.is_plain_comparison(filter_expr.expr)]
+    plain = [filter_expr.expr for filter_expr in filters if filter_pushdown.is_plain_comparison(filter_expr.expr)]
     if len(plain) == len(filters):
         return [expr]  # what Polars keeps to itself never reaches a scan
     return (
         [
             *plain,
             *(
-                row_groups.block_statistics_pruning(filter_expr.expr)
+                filter_pushdown.block_statistics_pruning(filter_expr.expr)
                 for filter_expr in filters
-                if not row_groups.is_plain_comparison(filter_expr.expr)
+                if not filter_pushdown.is_plain_comparison(filter_expr.expr)
             ),
         ]
         if is_whole
-        else [*plain, row_groups.block_statistics_pruning(expr)]
+        else [*plain, filter_pushdown.block_statistics_pruning(expr)]
     )
 
 
@@ -491,7 +491,7 @@ def build_scan_filter(filters: Sequence[FilterExpr], schema: TableSchema) -> tup
             partition_conditions.append(filter_expr.expr)
             decided.append(at)
         elif used and used <= keys and text is not None:
-            key_conditions.append(row_groups.block_pruning_unless_plain(filter_expr.expr))
+            key_conditions.append(filter_pushdown.block_pruning_unless_plain(filter_expr.expr))
         predicates.append(predicate_of(text))
     return ScanFilter(conjunction(predicates), tuple(partition_conditions), tuple(key_conditions)), decided
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.columns import KIND, ROW_KIND
-from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path
 from lakekit.draw import cards
 from lakekit.draw.timeline import format_time
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import runtime
 from lakekit.columns import pass_interrupt
-from lakekit.data_file.entry_damage import add_manifest_path, with_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path, with_manifest_path
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import raise_file_damage
 from lakekit.errors import BranchNotFound, Corrupt, InvalidOption, LakekitError, SchemaChanged, SchemaMismatch

@@ -38,9 +38,9 @@ from lakekit.read import (
     time_travel,
     user_expressions,
 )
+from lakekit.read.filter_pushdown import filter_to_pyarrow_text
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
-from lakekit.read.row_groups import filter_to_pyarrow_text
 from lakekit.read.table_scan import context_of
 from lakekit.spark import native_parquet, session, tasks as spark_tasks
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch

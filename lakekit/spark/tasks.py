@@ -42,7 +42,7 @@ from lakekit.model import manifest_entries, split as split_bytes
 from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, IndexManifestEntry
 from lakekit.model.split import DeletionFile, Split
 from lakekit.options.option import FrozenDict
-from lakekit.read import lazy_frames, polars_pushdown, row_groups, sections, table_scan
+from lakekit.read import filter_pushdown, lazy_frames, polars_pushdown, sections, table_scan
 from lakekit.read.planner import Plan, merge_spec_of
 from lakekit.read.polars_pushdown import ScanFilter
 from lakekit.read.sections import MergedBucket
@@ -239,8 +239,8 @@ def _read_slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     if where is not None:
         where = (
             None
-            if row_groups.may_raise(where, polars_schema(job.fields))
-            else row_groups.block_pruning_unless_plain(where)
+            if filter_pushdown.may_raise(where, polars_schema(job.fields))
+            else filter_pushdown.block_pruning_unless_plain(where)
         )
     frame = merge_read.read_merged_rows(pieces[task.slice], names, where)
     return _filter_and_project(job, frame.lazy()).collect()

@@ -103,7 +103,9 @@ class DuckDBTree:
         forbidden = {name for name in self.functions - self.table_functions if query_refusal.is_refused(name)} - set(
             SUMS
         )
-        forbidden |= {name for name in self.table_functions if not query_refusal.may_stand_in_from(name, files=files)}
+        forbidden |= {
+            name for name in self.table_functions if not query_refusal.may_stand_in_from(name, allow_files=files)
+        }
         if found := sorted(unknown | forbidden | self.others):
             raise source.error(
                 0, f"{found[0][:100]!r} is read in two ways: write it in plain words, and names in quotes"

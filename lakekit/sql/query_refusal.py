@@ -1,8 +1,8 @@
 """What a query may not ask for: files, settings, and whatever else is not rows of its tables.
 
-Refused by name, before DuckDB sees the query: functions in FROM, but for those of `TABLE_FUNCTIONS`; functions that
-read the machine or the session; statements within a query (DESCRIBE, SHOW, PRAGMA); names of three parts in texts that
-lie in a lake. Functions that open files are taken where the caller typed the statement with `files=True`.
+Refused by name, before DuckDB sees the query: functions in FROM, but for those of `ALLOWED_TABLE_FUNCTIONS`; functions
+that read the machine or the session; statements within a query (DESCRIBE, SHOW, PRAGMA). Functions that open files are
+allowed where the caller typed the statement with `files=True`, and never in a stored query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
-TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series", "table_changes", "json_each", "json_tree"})
+ALLOWED_TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series", "table_changes", "json_each", "json_tree"})
 """Functions that may stand in FROM."""
 FILE_FUNCTIONS = frozenset(
     {
@@ -31,7 +31,7 @@ FILE_FUNCTIONS = frozenset(
     }
 )  # fmt: skip
 """Functions that may stand in FROM of a statement that the caller typed with `files=True`."""
-_SESSION = frozenset(
+_SESSION_FUNCTIONS = frozenset(
     {
         "getenv", "getvariable", "setseed", "nextval", "currval", "setval", "write_log", "add_parquet_key", "version",
         "parse_duckdb_log_message", "get_block_size", "txid_current", "user", "session_user", "current_user",
@@ -45,24 +45,24 @@ _SESSION = frozenset(
     }
 )  # fmt: skip
 _SESSION_PATTERN = re.compile(r"__internal|pg_|has_\w+_privilege$|inet_|duckdb_|pragma_|lakekit_|read_|which_")
-_HARMLESS = frozenset({"pg_typeof", "pg_size_pretty"})
-_STATEMENTS = (
+_ALLOWED_SESSION_FUNCTIONS = frozenset({"pg_typeof", "pg_size_pretty"})
+_REFUSED_STATEMENTS = (
     exp.DDL, exp.DML, exp.Command, exp.Pragma, exp.Set, exp.Show, exp.Describe, exp.Summarize, exp.Copy, exp.Attach,
     exp.Detach, exp.Use, exp.Into,
 )  # fmt: skip
 
 
-def check(tree: Node, source: SqlText, *, files: bool) -> None:
+def check_query(tree: Node, source: SqlText, *, allow_files: bool) -> None:
     """Refuse what a query may not ask for.
 
     Raises: `Unsupported` with the name of a function, `SqlError` for a statement within a query.
     """
     for node in tree.walk():
-        if isinstance(node, _STATEMENTS) and not isinstance(node, exp.Query):
+        if isinstance(node, _REFUSED_STATEMENTS) and not isinstance(node, exp.Query):
             raise source.error(0, f"{node.key.upper()} is no part of a query: name tables and queries")
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
-            _check_table_function(node, source, files=files)
-        elif isinstance(node, exp.Func) and not _stands_in_from(node):
+            _check_table_function(node, source, allow_files=allow_files)
+        elif isinstance(node, exp.Func) and not _is_table_reference(node):
             _check_function(node, source)
 
 
@@ -78,25 +78,27 @@ def function_name(node: Node) -> str:
 
 def is_refused(name: str) -> bool:
     """Return whether a function, in lower case, reads the machine or the session."""
-    return name not in _HARMLESS and (name in _SESSION or _SESSION_PATTERN.match(name) is not None)
+    return name not in _ALLOWED_SESSION_FUNCTIONS and (
+        name in _SESSION_FUNCTIONS or _SESSION_PATTERN.match(name) is not None
+    )
 
 
-def may_stand_in_from(name: str, *, files: bool) -> bool:
-    """Return whether a function, in lower case, may stand in FROM; `files`: also one that opens files."""
-    return name in TABLE_FUNCTIONS or (files and name in FILE_FUNCTIONS)
+def may_stand_in_from(name: str, *, allow_files: bool) -> bool:
+    """Return whether a function, in lower case, may stand in FROM; `allow_files`: also one that opens files."""
+    return name in ALLOWED_TABLE_FUNCTIONS or (allow_files and name in FILE_FUNCTIONS)
 
 
-def _stands_in_from(node: Node) -> bool:
+def _is_table_reference(node: Node) -> bool:
     return isinstance(node.parent, exp.Table) and node.arg_key == "this"
 
 
-def _check_table_function(node: Node, source: SqlText, *, files: bool) -> None:
+def _check_table_function(node: Node, source: SqlText, *, allow_files: bool) -> None:
     function = node.this
     last = function.expression if isinstance(function, exp.Dot) else function
     if not isinstance(last, exp.Func):
         raise source.error(0, "a table is named db.table, or catalog.db.table")
     name = function_name(function)
-    if may_stand_in_from(name, files=files):
+    if may_stand_in_from(name, allow_files=allow_files):
         return
     if name in FILE_FUNCTIONS:
         raise Unsupported(
@@ -106,7 +108,7 @@ def _check_table_function(node: Node, source: SqlText, *, files: bool) -> None:
         )
     raise Unsupported(
         f"{source.name}: {without_secrets(name)[:100]}(…) stands in FROM, where there are tables and "
-        f"{', '.join(sorted(TABLE_FUNCTIONS))}",
+        f"{', '.join(sorted(ALLOWED_TABLE_FUNCTIONS))}",
         feature="catalog.sql",
     )
 

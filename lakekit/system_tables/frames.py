@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakekit.codec import binary_row
 from lakekit.columns import cols
 from lakekit.data_file import paths
-from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path
 from lakekit.draw import humanize
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path
 from lakekit.errors import TableNotFound
 from lakekit.options.features import FEATURES, make_refusal
 from lakekit.options.table_options import list_options

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit import plugins
-from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.corrupt_manifest_path import add_manifest_path
 from lakekit.draw import cards
 from lakekit.read import time_travel
 from lakekit.read.table_scan import TableCore

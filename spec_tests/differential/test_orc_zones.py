@@ -12,7 +12,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import Unsupported
-from lakekit.format import orc_values
+from lakekit.format import orc_rewrite
 from lakekit.testing import expectations
 
 pytestmark = pytest.mark.reference
@@ -48,7 +48,7 @@ def test_offsets_of_every_zone_are_those_of_java(judge):
         low, high = VERSIONS.get(zone, (0, 0))
         seconds = [one for one in seconds if not low <= one < high]
         try:
-            ours = orc_values.utc_offsets(np.array(seconds, np.int64), zone) * 1000
+            ours = orc_rewrite.utc_offsets(np.array(seconds, np.int64), zone) * 1000
         except Unsupported:
             unknown.append(zone)
             continue

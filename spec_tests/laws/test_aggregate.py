@@ -171,8 +171,8 @@ def test_figures_are_those_of_the_column(data):
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
     keys = [container.equal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
-    assert bsi.figures(payload, len(column), rows) == wanted
-    assert bsi.figures(payload, len(column), rows, bounded=False) == ColumnTotals(len(keys), sum(keys), None, None)
+    assert bsi.compute_totals(payload, len(column), rows) == wanted
+    assert bsi.compute_totals(payload, len(column), rows, bounded=False) == ColumnTotals(len(keys), sum(keys), None, None)
 
 
 @pytest.mark.long
@@ -232,23 +232,23 @@ def test_large_columns_say_their_figures():
         payload = bsi.build(pa.array(numbers, pa.int64(), mask=nulls), parse("BIGINT"), {})
         chosen = np.flatnonzero(generator.random(150_000) < 0.3).astype(np.uint32)
         for rows, kept in ((None, numbers[~nulls]), (BitMap(chosen), numbers[chosen][~nulls[chosen]])):
-            assert bsi.figures(payload, 150_000, rows) == ColumnTotals(len(kept), int(kept.sum()), int(kept.min()), int(kept.max()))
+            assert bsi.compute_totals(payload, 150_000, rows) == ColumnTotals(len(kept), int(kept.sum()), int(kept.min()), int(kept.max()))
 
 
 @pytest.mark.long
 def test_damage_is_told_and_never_a_number():
     payload = bsi.build(pa.array([3, -1, None, 70_000] * 5000, pa.int64()), parse("BIGINT"), {})
     with pytest.raises(Corrupt, match="20001 rows wanted"):
-        bsi.figures(payload, 20_001)
+        bsi.compute_totals(payload, 20_001)
     two = bsi.build(pa.array([7, 7], pa.int64()), parse("BIGINT"), {})
     with pytest.raises(Corrupt, match="2 rows have a value ≥ 0 and one below"):
-        bsi.figures(two[:5] + two[5:-1] * 2, 2)
+        bsi.compute_totals(two[:5] + two[5:-1] * 2, 2)
     far = bsi.build(pa.array([None] * 70_000 + list(range(9_000)), pa.int64()), parse("BIGINT"), {})
-    assert bsi.figures(far, 79_000).value_sum == sum(range(9_000))
+    assert bsi.compute_totals(far, 79_000).value_sum == sum(range(9_000))
     wrong = far.replace((9_000 - 1).to_bytes(2, "little"), (9_000 - 2).to_bytes(2, "little"), 1)
     with pytest.raises(Corrupt):
-        bsi.figures(wrong, 79_000)
+        bsi.compute_totals(wrong, 79_000)
     for at in range(0, len(payload), 97):
         damaged = payload[:at] + bytes([payload[at] ^ 0x10]) + payload[at + 1 :]
         with suppress(Corrupt, Unsupported):
-            bsi.figures(damaged, 20_000)
+            bsi.compute_totals(damaged, 20_000)

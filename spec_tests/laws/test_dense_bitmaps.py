@@ -79,10 +79,10 @@ def test_damage_ends_them(which: int, at: int) -> None:
 def test_a_bsi_index_of_dense_slices_adds_up_and_says_where_it_is_broken() -> None:
     values = np.random.default_rng(7).integers(0, 1 << 12, ROWS)
     payload = bsi.build(pa.array(values), parse("BIGINT"), {})
-    assert bsi.figures(payload, ROWS).value_sum == int(values.sum())
+    assert bsi.compute_totals(payload, ROWS).value_sum == int(values.sum())
     place = len(payload) - 3 * SIZE - 100
     with pytest.raises(Corrupt, match="slice"):
-        bsi.figures(payload[:place] + bytes([payload[place] ^ 1]) + payload[place + 1 :], ROWS)
+        bsi.compute_totals(payload[:place] + bytes([payload[place] ^ 1]) + payload[place + 1 :], ROWS)
 
 
 @pytest.mark.parametrize("rows", [np.arange(3 * 65536), np.r_[5:65536, 70_000:131_072], np.r_[7:90, 100:65536, 65540:65550, 131_072:190_000], np.arange(9)])

@@ -16,7 +16,7 @@ from pyarrow import orc as arrow_orc
 import lakekit as lk
 from lakekit.codec import orc_tail
 from lakekit.errors import ValueOutOfRange
-from lakekit.format import orc, orc_values, orc_write
+from lakekit.format import orc, orc_rewrite, orc_write
 from lakekit.format.encoder import Encoding
 from lakekit.types import Field, parse
 
@@ -119,7 +119,7 @@ def decoded(stream):
 @given(st.lists(st.integers(-(2**62), 2**62).filter(lambda nano: not -999_000_000 <= nano < 0), min_size=1, max_size=1200))
 def test_streams_hold_what_the_engine_adds_up(nanos):
     """By the reader of the reference: a second is taken off where seconds are below zero and there is a millisecond."""
-    seconds, parts = (decoded(stream) for stream in orc_values.encode_timestamps(np.array(nanos, np.int64), 1_000_000))
+    seconds, parts = (decoded(stream) for stream in orc_rewrite.encode_timestamps(np.array(nanos, np.int64), 1_000_000))
     for nano, stored, part in zip(nanos, seconds, parts, strict=True):
         second = (stored >> 1 ^ -(stored & 1)) + 1_420_070_400
         nanos_read = (part >> 3) * 10 ** ((part & 7) + 1 if part & 7 else 0)

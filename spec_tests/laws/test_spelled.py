@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 import lakekit as lk
 from lakekit.predicate import TRUE
+from lakekit.read.filter_pushdown import expr_to_pyarrow_text, filter_to_pyarrow_text
 from lakekit.read.polars_pushdown import filters_of, parse_exact, predicate_of
-from lakekit.read.row_groups import expr_to_pyarrow_text, filter_to_pyarrow_text
 
 SCHEMA = {"a": pl.String(), "b": pl.Int64(), "t": pl.Boolean()}
 A, B = pl.col("a"), pl.col("b")

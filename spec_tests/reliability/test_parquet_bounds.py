@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import lakekit as lk
 from lakekit.errors import Corrupt
-from lakekit.format import parquet_bounds, parquet_pages, thrift
+from lakekit.format import parquet_pages, parquet_validation, thrift
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.children import Child
 
@@ -29,7 +29,7 @@ def part(data: bytes, offset: int, length: int) -> bytes:
 
 
 def check(data: bytes) -> int:
-    return parquet_bounds.check_footer_and_pages("a.parquet", partial(part, data), len(data))
+    return parquet_validation.check_footer_and_pages("a.parquet", partial(part, data), len(data))
 
 
 def headers(data: bytes) -> Iterator[tuple[int, int, thrift.Struct]]:
@@ -89,7 +89,7 @@ def test_headers_say_the_same_matched_and_decoded(draw, version):
     at, behind, _ = draw.choice(list(headers(made.getvalue())))
     data = damaged_tables.damaged(made.getvalue()[at:behind], draw) + bytes(8)
     ends = []
-    for read in (parquet_bounds._match_header, parquet_bounds._decode_header):
+    for read in (parquet_validation._match_header, parquet_validation._decode_header):
         try:
             ends.append(read(data))
         except (Corrupt, IndexError):

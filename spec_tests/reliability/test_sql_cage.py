@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.errors import LakekitError, LimitExceeded, SqlError, Unsupported
-from lakekit.sql.query_refusal import FILE_FUNCTIONS, TABLE_FUNCTIONS
+from lakekit.sql.query_refusal import ALLOWED_TABLE_FUNCTIONS, FILE_FUNCTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_table_function_is_refused_or_harmless(cat, tmp_path, name):
             found = answer(cat, text)
             assert SECRET not in found, text
             assert "memory" not in found, text
-            if name not in TABLE_FUNCTIONS:
+            if name not in ALLOWED_TABLE_FUNCTIONS:
                 assert found in ("Unsupported", "SqlError", "TableNotFound", "DatabaseNotFound"), (text, found)
 
 
