@@ -52,47 +52,47 @@ def parallel_map(
     function: Callable[[A], B],
     inputs: Iterable[A],
     *,
-    after: Callable[[A], object] | None = None,
+    on_done: Callable[[A], object] | None = None,
     waiting: bool = False,
 ) -> list[B]:
     """Return `[function(x) for x in inputs]`, computed in parallel; the first failure is raised.
 
     After a failure nothing is running any more, so the caller can clean up everything that was made; calls not begun
     are dropped. A call from inside the pool runs inline, so that nested use cannot wait for itself. Context variables
-    reach the threads. `after` is called in this thread with each input in turn, when its result is there. `waiting`:
+    reach the threads. `on_done` is called in this thread with each input in turn, when its result is there. `waiting`:
     the function mostly waits for a network, so more calls than cores may run.
     """
     items = list(inputs)
     if len(items) < 2 or is_pool_thread():
-        return map_sequentially(function, items, after=after)
+        return map_sequentially(function, items, on_done=on_done)
     pool = (_io_pool if waiting else _cpu_pool)(os.getpid())
     begun: list[Future[B]] = [pool.submit(copy_context().run, _call_as_pool_thread, function, item) for item in items]
     try:
-        return [_call_after(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
+        return [_call_after(on_done, item, future.result()) for item, future in zip(items, begun, strict=True)]
     finally:
         for future in [future for future in begun if not future.cancel()]:
             future.exception()
 
 
 def map_io(
-    function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None
+    function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, on_done: Callable[[A], object] | None = None
 ) -> list[B]:
     """Return `parallel_map` with waiting threads if the storage is remote, else `map_sequentially`.
 
     Reading a small local file takes less time than handing it to a thread.
     """
     return (
-        parallel_map(function, inputs, after=after, waiting=True)
+        parallel_map(function, inputs, on_done=on_done, waiting=True)
         if is_remote
-        else map_sequentially(function, inputs, after=after)
+        else map_sequentially(function, inputs, on_done=on_done)
     )
 
 
 def map_sequentially(
-    function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None
+    function: Callable[[A], B], inputs: Iterable[A], *, on_done: Callable[[A], object] | None = None
 ) -> list[B]:
-    """Return `[function(x) for x in inputs]`, computed in this thread; `after` as in `parallel_map`."""
-    return [_call_after(after, item, function(item)) for item in inputs]
+    """Return `[function(x) for x in inputs]`, computed in this thread; `on_done` as in `parallel_map`."""
+    return [_call_after(on_done, item, function(item)) for item in inputs]
 
 
 def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
@@ -189,9 +189,9 @@ def start_together(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
         return list(pool.map(run, items))
 
 
-def _call_after(after: Callable[[A], object] | None, item: A, result: B) -> B:
-    if after is not None:
-        after(item)
+def _call_after(on_done: Callable[[A], object] | None, item: A, result: B) -> B:
+    if on_done is not None:
+        on_done(item)
     return result
 
 

@@ -121,17 +121,17 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
     )
 
 
-def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
+def _split_by_sample(task: MergeTask, slice_count: int) -> list[MergeTask]:
     """Split by the whole key, at quantiles of a sample, where the first column has too few values."""
     fields = task.ctx.schema.key_fields
-    step = max(1, sum(file.row_count for file in task.files) // (pieces * _SAMPLED_ROWS_PER_SLICE))
+    step = max(1, sum(file.row_count for file in task.files) // (slice_count * _SAMPLED_ROWS_PER_SLICE))
     names = [field.name for field in fields]
     with translate_polars_errors(task.ctx, task.paths):
         scan = scan_files(
             task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id
         )
         sample = scan.filter(*task.range_conditions).gather_every(step).collect().sort(cols(names))
-    positions = np.arange(1, pieces) * sample.height // pieces
+    positions = np.arange(1, slice_count) * sample.height // slice_count
     cuts = sample[np.unique(positions)].unique(maintain_order=True) if sample.height else sample
     bounds = [None, *(_key_at_least(cuts[at]) for at in range(cuts.height)), None]
     return [
@@ -322,14 +322,14 @@ def _read_task_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | 
 
 
 def _merge_first_rows(
-    pieces: Iterable[MergeTask], names: Sequence[str], condition: pl.Expr | None, n_rows: int
+    merge_tasks: Iterable[MergeTask], names: Sequence[str], condition: pl.Expr | None, n_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield those of the first `n_rows` merged rows that satisfy the predicate.
 
     Polars limits before it filters, so that the condition may not drop rows early.
     """
     used = names if condition is None else list(dict.fromkeys((*names, *condition.meta.root_names())))
-    for piece in pieces:
+    for piece in merge_tasks:
         merged = read_merged_rows(piece, used, None).head(n_rows)
         n_rows -= merged.height
         yield _filter_merged(merged, condition).select(cols(names))

@@ -67,7 +67,7 @@ class Output:
     def print_rows(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print rows under their names in the chosen format."""
         if self.format == "table":
-            drawn = draw.cards.table_text(names, rows, width=self.width, limit=self.limit or 50)
+            drawn = draw.cards.table_text(names, rows, width=self.width, max_rows=self.limit or 50)
             head, feed, body = drawn.partition("\n")
             print(f"\x1b[1m{head}\x1b[0m{feed}{body}" if self.bold else drawn)
             return

@@ -382,46 +382,46 @@ def _inflate_blocks(
 # ---- codecs: (compressed bytes, most bytes allowed) -> inflated bytes ------------------------------------------------
 
 
-def _make_limit_error(limit: int) -> LimitExceeded:
-    return LimitExceeded(f"it inflates to more than the {limit} bytes that a file of this size may", field="block")
+def _make_limit_error(max_bytes: int) -> LimitExceeded:
+    return LimitExceeded(f"it inflates to more than the {max_bytes} bytes that a file of this size may", field="block")
 
 
-def _inflate_null(data: bytes, limit: int) -> bytes:
-    if len(data) > limit:
-        raise _make_limit_error(limit)
+def _inflate_null(data: bytes, max_bytes: int) -> bytes:
+    if len(data) > max_bytes:
+        raise _make_limit_error(max_bytes)
     return data
 
 
-def _inflate_zlib(data: bytes, limit: int) -> bytes:
+def _inflate_zlib(data: bytes, max_bytes: int) -> bytes:
     decompressor = zlib.decompressobj(-15)
     try:
-        inflated = decompressor.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, max_bytes + 1)
     except zlib.error as error:
         raise Corrupt(f"deflate: {error}", field="block") from None
-    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="deflate")
+    return _check_inflated(inflated, max_bytes, is_complete=decompressor.eof, codec="deflate")
 
 
-def _inflate_bzip2(data: bytes, limit: int) -> bytes:
+def _inflate_bzip2(data: bytes, max_bytes: int) -> bytes:
     decompressor = bz2.BZ2Decompressor()
     try:
-        inflated = decompressor.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, max_bytes + 1)
     except (OSError, ValueError) as error:
         raise Corrupt(f"bzip2: {error}", field="block") from None
-    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="bzip2")
+    return _check_inflated(inflated, max_bytes, is_complete=decompressor.eof, codec="bzip2")
 
 
-def _inflate_xz(data: bytes, limit: int) -> bytes:
+def _inflate_xz(data: bytes, max_bytes: int) -> bytes:
     decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
     try:
-        inflated = decompressor.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, max_bytes + 1)
     except lzma.LZMAError as error:
         if "limit" in str(error).lower():
             raise LimitExceeded(f"xz: {error}", field="block") from None
         raise Corrupt(f"xz: {error}", field="block") from None
-    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="xz")
+    return _check_inflated(inflated, max_bytes, is_complete=decompressor.eof, codec="xz")
 
 
-def _inflate_snappy(data: bytes, limit: int) -> bytes:
+def _inflate_snappy(data: bytes, max_bytes: int) -> bytes:
     if len(data) < 5:
         raise Corrupt("snappy: fewer than 5 bytes", field="block")
     length = shift = 0
@@ -430,8 +430,8 @@ def _inflate_snappy(data: bytes, limit: int) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if length > limit:
-        raise _make_limit_error(limit)
+    if length > max_bytes:
+        raise _make_limit_error(max_bytes)
     try:
         inflated: bytes = pa.Codec("snappy").decompress(data[:-4], length, asbytes=True)
     except (OSError, ValueError) as error:
@@ -441,31 +441,31 @@ def _inflate_snappy(data: bytes, limit: int) -> bytes:
     return inflated
 
 
-def _inflate_zstandard(data: bytes, limit: int) -> bytes:
+def _inflate_zstandard(data: bytes, max_bytes: int) -> bytes:
     if zstd is None:
-        return _inflate_zstandard_by_arrow(data, limit)
+        return _inflate_zstandard_by_arrow(data, max_bytes)
     decompressor = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
     try:
-        inflated = decompressor.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, max_bytes + 1)
     except zstd.ZstdError as error:
         if "memory" in str(error) or "window" in str(error).lower():
             raise LimitExceeded(f"zstandard: {error}", field="block") from None
         raise Corrupt(f"zstandard: {error}", field="block") from None
-    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="zstandard")
+    return _check_inflated(inflated, max_bytes, is_complete=decompressor.eof, codec="zstandard")
 
 
-def _inflate_zstandard_by_arrow(data: bytes, limit: int) -> bytes:
+def _inflate_zstandard_by_arrow(data: bytes, max_bytes: int) -> bytes:
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            inflated: bytes = stream.read(limit + 1)
+            inflated: bytes = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         raise Corrupt(f"zstandard: {error}", field="block") from None
-    return _check_inflated(inflated, limit, is_complete=True, codec="zstandard")
+    return _check_inflated(inflated, max_bytes, is_complete=True, codec="zstandard")
 
 
-def _check_inflated(inflated: bytes, limit: int, *, is_complete: bool, codec: str) -> bytes:
-    if len(inflated) > limit:
-        raise _make_limit_error(limit)
+def _check_inflated(inflated: bytes, max_bytes: int, *, is_complete: bool, codec: str) -> bytes:
+    if len(inflated) > max_bytes:
+        raise _make_limit_error(max_bytes)
     if not is_complete:
         raise Corrupt(f"{codec}: the compressed bytes end too early", field="block")
     return inflated

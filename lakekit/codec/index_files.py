@@ -51,22 +51,23 @@ class DeletionVectorRange(NamedTuple):
 
 
 def decode_deletion_vector(
-    data: bytes, *, limit: int | None = None, path: str | None = None
+    data: bytes, *, max_positions: int | None = None, path: str | None = None
 ) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the ascending positions of an entry's data, magic included.
 
-    Raises `LimitExceeded` for more than `limit` positions (None: the bound of `roaring.layout_positions`), `Corrupt`.
+    Raises `LimitExceeded` for more than `max_positions` positions (None: the bound of `roaring.layout_positions`),
+    `Corrupt`.
     """
-    return _read_positions(Cursor(data, path=path), limit)
+    return _read_positions(Cursor(data, path=path), max_positions)
 
 
-def _read_positions(cursor: Cursor, limit: int | None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def _read_positions(cursor: Cursor, max_positions: int | None) -> NDArray[np.uint32] | NDArray[np.uint64]:
     magic = cursor.raw(4, "magic")
     if magic == MAGIC_32:
         with cursor.within(section="FORMAT 0.2"):
             layout = roaring.read_layout(cursor, "positions")
         cursor.expect_end("deletion vector")
-        return roaring.layout_positions(layout, limit=limit)
+        return roaring.layout_positions(layout, max_positions=max_positions)
     if magic != MAGIC_64:
         raise cursor.make_error(f"5e43f2d0 (32 bit) or d1d33964 (64 bit) wanted, {magic.hex()} found", "magic", at=0)
     count = cursor.i64le("bitmaps")
@@ -79,13 +80,13 @@ def _read_positions(cursor: Cursor, limit: int | None) -> NDArray[np.uint32] | N
         if (layouts and high <= layouts[-1][0]) or high < 0:
             raise cursor.make_error(f"key {high} out of order", "key", at=at)
         with cursor.within(f"bitmap {len(layouts)}", section="FORMAT 0.2"):
-            layouts.append((high, roaring.read_layout(cursor, "positions", above=high << 32)))
+            layouts.append((high, roaring.read_layout(cursor, "positions", base_position=high << 32)))
     cursor.expect_end("deletion vector")
     sizes = [sum(layout.cards) for _, layout in layouts]
-    roaring.check_position_count(sum(sizes), len(cursor.data), limit, width=8, path=cursor.path)
+    roaring.check_position_count(sum(sizes), len(cursor.data), max_positions, width=8, path=cursor.path)
     out, at = np.empty(sum(sizes), np.uint64), 0
     for (high, layout), size in zip(layouts, sizes, strict=True):
-        out[at : at + size] = roaring.layout_positions(layout, limit=size)
+        out[at : at + size] = roaring.layout_positions(layout, max_positions=size)
         out[at : at + size] |= np.uint64(high << 32)
         at += size
     return out
@@ -110,7 +111,7 @@ def encode_deletion_vector(positions: NDArray[np.unsignedinteger], bits: int = 3
     return b"".join(out)
 
 
-def read_vector_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def read_vector_entry(cursor: Cursor, *, max_positions: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the positions of the entry at the cursor."""
     start = cursor.tell
     length = cursor.i32be("length")
@@ -125,17 +126,17 @@ def read_vector_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np
             at=start + 4 + length,
         )
     with cursor.within(at=start + 4):
-        return _read_positions(cursor.nested(data), limit)
+        return _read_positions(cursor.nested(data), max_positions)
 
 
 def decode_vector_entry(
-    data: bytes, *, limit: int | None = None, path: str | None = None
+    data: bytes, *, max_positions: int | None = None, path: str | None = None
 ) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the positions of an entry `length | data | crc`; bytes after it are ignored.
 
     Raises `Corrupt`.
     """
-    return read_vector_entry(Cursor(data, path=path), limit=limit)
+    return read_vector_entry(Cursor(data, path=path), max_positions=max_positions)
 
 
 def encode_deletion_vectors(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:

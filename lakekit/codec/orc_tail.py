@@ -152,10 +152,10 @@ def _record_members(cursor: Cursor, names: Mapping[int, str]) -> None:
         cursor.advance(after, names.get(part.field_number, f"member {part.field_number}"), part.value)
 
 
-def build_message(parts: list[ProtobufField]) -> bytes:
+def build_message(members: list[ProtobufField]) -> bytes:
     """Return the bytes of a message of these members."""
     out = bytearray()
-    for number, value in parts:
+    for number, value in members:
         append_varint(out, number << 3 | (0 if isinstance(value, int) else 2))
         if isinstance(value, int):
             append_varint(out, value)
@@ -165,17 +165,17 @@ def build_message(parts: list[ProtobufField]) -> bytes:
     return bytes(out)
 
 
-def integer_member(parts: list[ProtobufField] | tuple[ProtobufField, ...], number: int, default: int = 0) -> int:
+def integer_member(members: list[ProtobufField] | tuple[ProtobufField, ...], number: int, default: int = 0) -> int:
     """Return the first member of that number that is an integer."""
-    for part in parts:
+    for part in members:
         if part.field_number == number and isinstance(part.value, int):
             return part.value
     return default
 
 
-def bytes_members(parts: list[ProtobufField] | tuple[ProtobufField, ...], number: int) -> list[bytes]:
+def bytes_members(members: list[ProtobufField] | tuple[ProtobufField, ...], number: int) -> list[bytes]:
     """Return the members of that number that are bytes."""
-    return [part.value for part in parts if part.field_number == number and isinstance(part.value, bytes)]
+    return [part.value for part in members if part.field_number == number and isinstance(part.value, bytes)]
 
 
 # ---- chunks ----------------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def _zstd_length(chunk: bytes) -> int | None:
     return int.from_bytes(chunk[at : at + size], "little") + (256 if size == 2 else 0) if size else None
 
 
-def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
+def _inflate_lz4(chunk: bytes, max_bytes: int) -> bytes:
     """Inflate an LZ4 block: token | literal length | literals | 2 bytes LE distance | match length.
 
     Its inflated length is not stored.
@@ -266,7 +266,7 @@ def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
             break
         distance = int.from_bytes(chunk[at : at + 2], "little")
         length, at = _lz4_length(chunk, at + 2, token & 15)
-        if not 0 < distance <= len(out) or len(out) + length > limit:
+        if not 0 < distance <= len(out) or len(out) + length > max_bytes:
             raise Corrupt("lz4: a match outside of the block", field="tail")
         for _ in range(length + 4):
             out.append(out[-distance])

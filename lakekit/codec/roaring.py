@@ -70,10 +70,10 @@ def parse_layout(data: bytes, *, path: str | None = None) -> RoaringLayout:
     return containers
 
 
-def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
+def read_layout(cursor: Cursor, field: str, *, base_position: int = 0) -> RoaringLayout:
     """Return the containers of the bitmap at the cursor, checked, and advance the cursor past it.
 
-    `above` is added to the positions in spans.
+    `base_position` is added to the positions in spans.
     """
     begin = cursor.tell
     cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
@@ -115,7 +115,7 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
             field,
             heads=heads,
             offsets=None if offsets is None else offsets.tolist(),
-            above=above,
+            base_position=base_position,
         )
     return containers
 
@@ -203,7 +203,7 @@ def _count_bits(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
 
 
 def _record_containers(
-    cursor: Cursor, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int
+    cursor: Cursor, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, base_position: int
 ) -> None:
     """Record the headers, offsets and positions of containers one by one."""
     count = len(containers.starts)
@@ -216,10 +216,10 @@ def _record_containers(
             if offsets is not None:
                 cursor.record(heads + 4 * (count + i), 4, "offset", offsets[i])
             positions = (
-                layout_positions(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(
-                    np.uint64
-                )
-                + np.uint64(above)
+                layout_positions(
+                    RoaringLayout(containers.data, [high], [card], [kind], [start]), max_positions=card
+                ).astype(np.uint64)
+                + np.uint64(base_position)
             ).tolist()
             if kind == RUN_CONTAINER:
                 runs = int.from_bytes(containers.data[start : start + 2], "little")
@@ -311,14 +311,14 @@ def _read_runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64],
     return table[:, 0], table[:, 1] + 1
 
 
-def layout_positions(containers: RoaringLayout, *, limit: int | None = None) -> NDArray[np.uint32]:
+def layout_positions(containers: RoaringLayout, *, max_positions: int | None = None) -> NDArray[np.uint32]:
     """Return the positions of a checked bitmap, ascending.
 
     Raises:
-        LimitExceeded: there are more than `limit` (default: see `FREE_BYTES`).
+        LimitExceeded: there are more than `max_positions` (default: see `FREE_BYTES`).
     """
     total = sum(containers.cards)
-    check_position_count(total, len(containers.data), limit, width=4)
+    check_position_count(total, len(containers.data), max_positions, width=4)
     out = np.empty(total, np.uint32)
     at = 0
     for high, card, kind, start in zip(
@@ -338,25 +338,27 @@ def layout_positions(containers: RoaringLayout, *, limit: int | None = None) -> 
     return out
 
 
-def check_position_count(total: int, size: int, limit: int | None, *, width: int, path: str | None = None) -> None:
-    """Raise `LimitExceeded` where `size` bytes claim more positions than `limit`.
+def check_position_count(
+    total: int, size: int, max_positions: int | None, *, width: int, path: str | None = None
+) -> None:
+    """Raise `LimitExceeded` where `size` bytes claim more positions than `max_positions`.
 
     Positions take `width` bytes each. Without a limit, the most is what is reasonable (see `FREE_BYTES`).
     """
-    most = max(FREE_BYTES // width, 8 * size) if limit is None else limit
+    most = max(FREE_BYTES // width, 8 * size) if max_positions is None else max_positions
     if total > most:
         where = "" if path is None else f"{path}: "
         msg = f"{where}a bitmap of {size} bytes claims {total} positions; at most {most} are expected"
         raise LimitExceeded(msg, path=path, field="bitmap")
 
 
-def decode_positions(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32]:
+def decode_positions(data: bytes, *, max_positions: int | None = None, path: str | None = None) -> NDArray[np.uint32]:
     """Return the positions of a bitmap, ascending.
 
-    `limit` is the number of rows, if the caller knows it. Raises `Corrupt`, and `LimitExceeded` (see
+    `max_positions` is the number of rows, if the caller knows it. Raises `Corrupt`, and `LimitExceeded` (see
     `layout_positions`).
     """
-    return layout_positions(parse_layout(data, path=path), limit=limit)
+    return layout_positions(parse_layout(data, path=path), max_positions=max_positions)
 
 
 def decode_bitmap(data: bytes, *, path: str | None = None) -> BitMap:

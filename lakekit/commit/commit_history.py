@@ -71,13 +71,13 @@ def iter_backwards(ctx: TableContext, latest: Snapshot, stop: int) -> Iterator[S
         yield snapshot
 
 
-def iter_since(ctx: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
-    """Yield (id, snapshot) for the snapshots with ids above `after` up to `latest`, in ascending order.
+def iter_since(ctx: TableContext, after_id: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
+    """Yield (id, snapshot) for the snapshots with ids above `after_id` up to `latest`, in ascending order.
 
     A run of missing snapshots is yielded as one pair: its first id, and None. A stray file may leave a gap of any
     width.
     """
-    snapshot_id = after + 1
+    snapshot_id = after_id + 1
     existing: list[int] | None = None
     prefetched: dict[int, Snapshot | None] = {}
     while snapshot_id <= latest.id:

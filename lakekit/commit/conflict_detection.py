@@ -163,10 +163,11 @@ def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, users: Co
         raise make_buckets_conflict(int(before), int(after), users)
 
 
-def make_buckets_conflict(before: int, after: int, users: ConflictUsers) -> Conflict:
+def make_buckets_conflict(old_buckets: int, new_buckets: int, users: ConflictUsers) -> Conflict:
     """Return the error of check 1."""
     return Conflict(
-        f"Total buckets of a partition of {users.table} changed from {before} to {after} without overwrite. Nothing "
+        f"Total buckets of a partition of {users.table} changed from {old_buckets} to {new_buckets} without "
+        "overwrite. Nothing "
         f"was committed. The writer of {users.user} opened the table under another bucket number; open it again, "
         "and rescale partitions by an overwrite",
         snapshot_id=users.snapshot_id,
@@ -174,16 +175,16 @@ def make_buckets_conflict(before: int, after: int, users: ConflictUsers) -> Conf
 
 
 def check_key_ranges(
-    after: ManifestEntries, delta: ManifestEntries, users: ConflictUsers, key_types: Sequence[DataType]
+    entries_after: ManifestEntries, delta: ManifestEntries, users: ConflictUsers, key_types: Sequence[DataType]
 ) -> None:
     """Check 5 for the buckets and levels that `delta` adds files to.
 
-    `after` are the files that would be live.
+    `entries_after` are the files that would be live.
     """
     added = delta.filter((delta.integers("kind") == ADD) & (delta.integers("level") > 0))
     if not len(added):
         return
-    leveled = after.filter(after.integers("level") > 0)
+    leveled = entries_after.filter(entries_after.integers("level") > 0)
     combined = columns_of.concat_entries([leveled.select(_RUN_COLUMNS), added.select(_RUN_COLUMNS)])
     group = _run_numbers(combined)
     touched = np.isin(group[: len(leveled)], group[len(leveled) :])

@@ -127,7 +127,7 @@ def _decode_vector(data: bytes, vector_range: DeletionRange, path: str) -> Posit
         )
     try:
         positions = index_files.decode_vector_entry(
-            data[: length + ENTRY_OVERHEAD_BYTES], limit=vector_range.cardinality
+            data[: length + ENTRY_OVERHEAD_BYTES], max_positions=vector_range.cardinality
         )
     except Corrupt as damaged:
         offset = None if damaged.offset is None else damaged.offset + vector_range.offset

@@ -113,7 +113,7 @@ def _partition_path(
     return partitions.partition_path(
         names,
         partitions.partition_texts(
-            _decode_partition(partition, types), types, default_name=default_name, legacy=legacy_names
+            _decode_partition(partition, types), types, default_name=default_name, legacy_form=legacy_names
         ),
     )
 

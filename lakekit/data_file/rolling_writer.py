@@ -523,12 +523,12 @@ def _as_int(number: object) -> int:
 
 
 def _encode_key_bounds(
-    first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]
+    first_row: pl.DataFrame | None, last_row: pl.DataFrame | None, fields: tuple[Field, ...]
 ) -> tuple[bytes, bytes]:
     """Return the keys of two rows as serialized rows, encoded in one call, as most of the cost is per call."""
-    assert first is not None
-    assert last is not None
-    columns = [first.get_column(field.name).append(last.get_column(field.name)) for field in fields]
+    assert first_row is not None
+    assert last_row is not None
+    columns = [first_row.get_column(field.name).append(last_row.get_column(field.name)) for field in fields]
     arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
     low, high = binary_row.encode_columns(arrays, [field.type for field in fields]).to_pylist()  # scalar: two rows
     return binary_row.with_arity(low, len(fields)), binary_row.with_arity(high, len(fields))

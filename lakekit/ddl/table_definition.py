@@ -86,10 +86,10 @@ def define_table(
     return TableDefinition(fields=fixed, partition_keys=partitions, primary_keys=primary, options=left)
 
 
-def _with_key_nullability(part: Field, *, nullable: bool) -> Field:
-    if part.nullable == nullable:
-        return part
-    return replace(part, type=part.type.as_nullable() if nullable else part.type.not_null())
+def _with_key_nullability(field: Field, *, nullable: bool) -> Field:
+    if field.nullable == nullable:
+        return field
+    return replace(field, type=field.type.as_nullable() if nullable else field.type.not_null())
 
 
 def _from_option(key: str, subject: str, names: tuple[str, ...], options: dict[str, str]) -> tuple[str, ...]:
@@ -342,11 +342,11 @@ def to_paimon_type(value: Any, column: str) -> DataType:
     raise TypeError(msg)
 
 
-def _field_from_arrow(part: pa.Field) -> Field:
-    comment = (part.metadata or {}).get(b"comment")
+def _field_from_arrow(field: pa.Field) -> Field:
+    comment = (field.metadata or {}).get(b"comment")
     return Field(
-        part.name,
-        from_arrow(part.type, nullable=part.nullable),
+        field.name,
+        from_arrow(field.type, nullable=field.nullable),
         comment=None if comment is None else comment.decode("utf-8", "replace"),
     )
 

@@ -310,10 +310,10 @@ def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
-def check_merge_engine(ctx: TableContext, what: str) -> None:
+def check_merge_engine(ctx: TableContext, operation: str) -> None:
     """Raise `InvalidOption` if the merge engine of a key table does not support a statement (ENGINE 8.4).
 
-    `what`: the name of the statement, for the message.
+    `operation`: the name of the statement, for the message.
     """
     engine = ctx.options.merge_engine
     if ctx.kind == "key" and engine not in _DELETE_ENGINES:
@@ -323,8 +323,9 @@ def check_merge_engine(ctx: TableContext, what: str) -> None:
             else "its first row of a key stands"
         )
         raise InvalidOption(
-            f"merge engine {engine} can not support {what}, currently only {', '.join(_DELETE_ENGINES)} can support "
-            f"{what}. "
+            f"merge engine {engine} can not support {operation}, currently only {', '.join(_DELETE_ENGINES)} can "
+            "support "
+            f"{operation}. "
             f"{ctx.name} has that engine: {instead}",
             key="merge-engine",
             value=engine,

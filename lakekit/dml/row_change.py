@@ -227,7 +227,11 @@ def write_deletion_vectors(change: RowChange, stored: FileRows, marked: BitMap) 
 
 
 def _write_vectors(
-    change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], removed: set[str]
+    change: RowChange,
+    stored: FileRows,
+    touched: Sequence[int],
+    marked: Mapping[str, Positions],
+    removed_names: set[str],
 ) -> None:
     """Write index files with more rows marked, and without the vectors of removed files."""
     ctx, live = stored.plan.ctx, _vector_entries(stored)
@@ -238,7 +242,7 @@ def _write_vectors(
             entries = [entry for entry in entries if any(part.file_name in own for part in entry.ranges)]
         vectors = BucketDeletionVectors.restore(ctx, partition, bucket, entries)
         vectors.add_positions({name: marked[name].astype(np.int64) for name in own & marked.keys()})
-        vectors.remove_files(removed & own)
+        vectors.remove_files(removed_names & own)
         if vectors.is_changed:
             new, old = vectors.write_if_changed() if ctx.has_buckets else vectors.write_rolling()
             change.messages.append(

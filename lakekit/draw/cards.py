@@ -57,12 +57,14 @@ def arrow_rows(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
     return list(table.column_names), [tuple(column[at] for column in columns) for at in range(table.num_rows)]
 
 
-def table_text(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, limit: int = 50) -> str:
-    """Return rows under their names: numbers aligned right, at most `limit` rows and `width` columns.
+def table_text(
+    names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, max_rows: int = 50
+) -> str:
+    """Return rows under their names: numbers aligned right, at most `max_rows` rows and `width` columns.
 
     Omitted rows and columns are noted at the end.
     """
-    visible = rows[:limit]
+    visible = rows[:max_rows]
     right = [any(is_number(row[at]) for row in visible) for at in range(len(names))]
     cells = [[format_cell(value) for value in row] for row in visible]
     heads = [escape_controls(name) for name in names]
@@ -76,8 +78,8 @@ def table_text(names: Sequence[str], rows: Sequence[Sequence[object]], *, width:
     lines = [truncate(line, width) for line in lines]
     if count < len(names):
         lines.append(truncate(f"… {plural(len(names) - count, 'more column')}: {', '.join(heads[count:])}", width))
-    if len(rows) > limit:
-        lines.append(f"… {format_count(len(rows) - limit)} more")
+    if len(rows) > max_rows:
+        lines.append(f"… {format_count(len(rows) - max_rows)} more")
     return "\n".join(lines)
 
 
@@ -235,14 +237,14 @@ def html_card(title: str, facts: Sequence[tuple[str, object]]) -> str:
 
 
 def html_table(
-    names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", limit: int = MAX_HTML_ROWS
+    names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", max_rows: int = MAX_HTML_ROWS
 ) -> str:
-    """Return rows under their names, at most `limit`, and a note on how many more there are."""
-    visible = rows[:limit]
+    """Return rows under their names, at most `max_rows`, and a note on how many more there are."""
+    visible = rows[:max_rows]
     looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in visible) else _ALIGN_LEFT for at in range(len(names))]
     head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))
     body = "".join(_html_row(row, looks) for row in visible)
-    note = _omitted_note(len(rows) - limit)
+    note = _omitted_note(len(rows) - max_rows)
     return f"<table>{_html_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 

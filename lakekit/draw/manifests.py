@@ -202,11 +202,11 @@ def format_coverage(manifest: ManifestFact) -> str:
     return ", ".join(parts)
 
 
-def scan_outcome(tree: ManifestTree, listed: ListFact, manifest: ManifestFact) -> str:
+def scan_outcome(tree: ManifestTree, manifest_list: ListFact, manifest: ManifestFact) -> str:
     """Return whether a scan under the filter opens a manifest, as text; "" without a filter."""
     if not tree.filter_text:
         return ""
-    if listed.kind == "changelog":
+    if manifest_list.kind == "changelog":
         return "for changes only"
     return f"skipped: {escape_controls(manifest.skip_columns)}" if manifest.skip_columns else "opened"
 
@@ -291,26 +291,26 @@ def layout_tree(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, 
     return TreeLayout(rows=placed, height=len(rows) * ROW_HEIGHT)
 
 
-def _shown_rows(names: Sequence[str], which: str, limits: Mapping[str, int] | None, selected: str) -> list[int]:
+def _shown_rows(names: Sequence[str], list_kind: str, limits: Mapping[str, int] | None, selected: str) -> list[int]:
     """Return the indices of the visible rows: the first, and the selected one."""
-    limit = min(MAX_ROWS, (limits or {}).get(which, FIRST_ROWS))
+    limit = min(MAX_ROWS, (limits or {}).get(list_kind, FIRST_ROWS))
     if limit + 1 >= len(names):
         return list(range(len(names)))
     indices = list(range(limit))
     return indices + [at for at in range(limit, len(names)) if names[at] == selected]
 
 
-def _head_row(which: str, name: str, note: str) -> TreeRow:
-    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_PARTITION_X, note)), top=0)
+def _head_row(list_kind: str, name: str, note: str) -> TreeRow:
+    return TreeRow(key="", depth=0, cells=((0.0, list_kind), (0.09, shorten_name(name)), (_PARTITION_X, note)), top=0)
 
 
-def _more_row(which: str, note: str) -> TreeRow:
+def _more_row(list_kind: str, note: str) -> TreeRow:
     return TreeRow(
-        key=MORE_PREFIX + which, depth=1, cells=((_NAME_X, note),), top=0, hint=f"{note}: choose to see more"
+        key=MORE_PREFIX + list_kind, depth=1, cells=((_NAME_X, note),), top=0, hint=f"{note}: choose to see more"
     )
 
 
-def _manifest_row(tree: ManifestTree, listed: ListFact, manifest: ManifestFact, longest: int) -> TreeRow:
+def _manifest_row(tree: ManifestTree, manifest_list: ListFact, manifest: ManifestFact, longest: int) -> TreeRow:
     total = manifest.added_count + manifest.removed_count
     bar = (total / longest) ** 0.5 if longest else 0.0
     cells = (
@@ -324,7 +324,7 @@ def _manifest_row(tree: ManifestTree, listed: ListFact, manifest: ManifestFact, 
         cells=(
             *cells,
             (-_SIZE_X, format_size(manifest.size_bytes)),
-            (_STATE_X, truncate(scan_outcome(tree, listed, manifest), 21)),
+            (_STATE_X, truncate(scan_outcome(tree, manifest_list, manifest), 21)),
         ),
         top=0,
         added_fraction=bar * manifest.added_count / total if total else 0.0,
@@ -505,17 +505,17 @@ def entries_html(
     total: int,
     *,
     filtered: bool,
-    limit: int = 50,
+    max_rows: int = 50,
 ) -> str:
-    """Return at most `limit` entries of the selected manifest as a table, and how many more there are."""
-    names, rows = entry_rows(entries[:limit], filtered=filtered)
+    """Return at most `max_rows` entries of the selected manifest as a table, and how many more there are."""
+    names, rows = entry_rows(entries[:max_rows], filtered=filtered)
     left = total - len(rows)
-    return cards.html_table(names, rows, title=entries_title(name, manifest, total), limit=limit) + (
+    return cards.html_table(names, rows, title=entries_title(name, manifest, total), max_rows=max_rows) + (
         f"<p>… {format_count(left)} more</p>" if left > 0 else ""
     )
 
 
-def index_html(index_file: IndexFact, *, limit: int = 50) -> str:
+def index_html(index_file: IndexFact, *, max_rows: int = 50) -> str:
     """Return the content of an index file: the vectors of data files, or its facts."""
     if not index_file.vectors:
         return cards.html_card(
@@ -530,7 +530,7 @@ def index_html(index_file: IndexFact, *, limit: int = 50) -> str:
         ("data file", "deleted rows"),
         list(index_file.vectors),
         title=f"{shorten_name(index_file.name)}: {describe_index(index_file)}",
-        limit=limit,
+        max_rows=max_rows,
     )
 
 
@@ -557,11 +557,11 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
     return (names, rows) if tree.filter_text else (names[:-1], [row[:-1] for row in rows])
 
 
-def tree_html(tree: ManifestTree, *, limit: int = cards.MAX_HTML_ROWS) -> str:
+def tree_html(tree: ManifestTree, *, max_rows: int = cards.MAX_HTML_ROWS) -> str:
     """Return the tree as a table without style blocks."""
     names, rows = tree_rows(tree)
     note = f"<p>{cards.escape(describe_filter(tree))}</p>" if tree.filter_text else ""
-    return cards.html_table(names, rows, title=tree_title(tree), limit=limit) + note
+    return cards.html_table(names, rows, title=tree_title(tree), max_rows=max_rows) + note
 
 
 def tree_text(tree: ManifestTree, *, width: int = cards.WIDTH, first: int = 8) -> str:

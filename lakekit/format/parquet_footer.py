@@ -202,7 +202,7 @@ def read_row_groups(footer: bytes, shift: int) -> list[RowGroup]:
                 chunk, at = thrift.decode_struct(footer, at)
                 chunks.append(ColumnChunk(chunk, footer[start:at]))
                 chunks[-1].shift_offsets(shift)
-            group_members, at = thrift.decode_struct(footer, at, last=1)
+            group_members, at = thrift.decode_struct(footer, at, last_field_id=1)
             groups.append(RowGroup(chunks, group_members[2][1], group_members[3][1]))
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None

@@ -103,10 +103,10 @@ def find_damaged_pages(
         raise error.at(path) from None
 
 
-def _page_range(facts: Struct, size_bytes: int) -> _PageRange:
-    column = ".".join(part.decode("utf-8", "replace") for part in _list_elements(facts, _PATH_FIELD, BINARY))
-    begin, length = _read_member(facts, _DATA_AT, I64), _read_member(facts, _SIZE_BYTES, I64)
-    dictionary_at = _read_member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
+def _page_range(column_metadata: Struct, size_bytes: int) -> _PageRange:
+    column = ".".join(part.decode("utf-8", "replace") for part in _list_elements(column_metadata, _PATH_FIELD, BINARY))
+    begin, length = _read_member(column_metadata, _DATA_AT, I64), _read_member(column_metadata, _SIZE_BYTES, I64)
+    dictionary_at = _read_member(column_metadata, _DICTIONARY_AT, I64) if _DICTIONARY_AT in column_metadata else 0
     # a column without values may have a dictionary, or nothing
     begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)
     if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:

@@ -111,7 +111,7 @@ def read_checked_footer(path: str, read: Read, size_bytes: int) -> tuple[Struct,
         raise Corrupt(f"{path}: its Parquet footer cannot be read: {error}", path=path, field="footer") from error
     footer = tail[len(tail) - length : -END_BYTES]
     rows, offset = read_row_count_and_end(footer)
-    footer_members = thrift.decode_struct(footer, offset, last=3)[0] | {3: (I64, rows)}
+    footer_members = thrift.decode_struct(footer, offset, last_field_id=3)[0] | {3: (I64, rows)}
     _check_columns(footer_members, [schema.column(at) for at in range(len(schema))])
     return footer_members, size_bytes - length
 
@@ -198,7 +198,7 @@ def integer_min_max(read: Read, size_bytes: int, column: str) -> tuple[int, int]
                 return None
             all_bounds.append(group_bounds)
             if number < groups - 1:
-                _, at = thrift.decode_struct(footer, at, last=1)
+                _, at = thrift.decode_struct(footer, at, last_field_id=1)
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
     return (min(low for low, _ in all_bounds), max(high for _, high in all_bounds)) if all_bounds else None

@@ -383,9 +383,9 @@ def check_seconds(seconds: pl.Series, dtype: pl.Datetime, column: str) -> None:
     refuse_outside((seconds >= limit) | (seconds < -limit), dtype, column)
 
 
-def refuse_outside(outside: pl.Series, dtype: pl.Datetime, column: str) -> None:
+def refuse_outside(is_outside: pl.Series, dtype: pl.Datetime, column: str) -> None:
     """Raise `ValueOutOfRange` where a time is outside of what `dtype` holds."""
-    if outside.any():
+    if is_outside.any():
         raise ValueOutOfRange(
             f"column {column}: a cast makes a time that {dtype.time_unit} cannot hold. Read it in microseconds: "
             "with_options({'lakekit.timestamp-unit': 'us'})",

@@ -23,15 +23,17 @@ _VARINT_KINDS = frozenset({I16, I32, I64})
 _SINGLE_BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
-def decode_struct(data: bytes | memoryview, offset: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
-    """Return the struct at an offset, or its members behind number `last`, and the offset after it.
+def decode_struct(
+    data: bytes | memoryview, offset: int = 0, depth: int = 0, *, last_field_id: int = 0
+) -> tuple[Struct, int]:
+    """Return the struct at an offset, or its members behind number `last_field_id`, and the offset after it.
 
     Raises `Corrupt`.
     """
     if depth > MAX_DEPTH:
         raise Corrupt(f"a Thrift struct nested deeper than {MAX_DEPTH} levels", field="footer")
     members: Struct = {}
-    number = last
+    number = last_field_id
     try:
         while True:
             head = data[offset]
@@ -125,10 +127,10 @@ def encode_struct(struct: Struct) -> bytes:
     return encode_members(struct, 0) + b"\0"
 
 
-def encode_members(struct: Struct, last: int) -> bytes:
-    """Return the bytes of members of a struct that follow number `last`, without its end."""
+def encode_members(struct: Struct, last_field_id: int) -> bytes:
+    """Return the bytes of members of a struct that follow number `last_field_id`, without its end."""
     out = bytearray()
-    _put_members(out, struct, last)
+    _put_members(out, struct, last_field_id)
     return bytes(out)
 
 
@@ -138,16 +140,16 @@ def append_struct(out: bytearray, struct: Struct) -> None:
     out.append(0)
 
 
-def _put_members(out: bytearray, struct: Struct, last: int) -> None:
+def _put_members(out: bytearray, struct: Struct, last_field_id: int) -> None:
     for number, (kind, value) in struct.items():
         code = (1 if value else 2) if kind == BOOL else kind
-        step = number - last
+        step = number - last_field_id
         if 0 < step < 16:
             out.append(step << 4 | code)
         else:
             out.append(code)
             append_varint(out, number << 1)
-        last = number
+        last_field_id = number
         if kind != BOOL:
             _append_value(out, kind, value)
 

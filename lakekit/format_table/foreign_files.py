@@ -176,7 +176,7 @@ def _detect_format(entry: Stat, head: bytes) -> str:
     return format_name
 
 
-def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
+def _side_files(stats: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     """Return empty files, and those that only say that the others are complete, or their checksums."""
     taken = {entry.path for entry in files}
     places = [path.rpartition("/") for path in taken]
@@ -184,7 +184,7 @@ def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     marks = {name for mark in _MARKER_NAMES for name in (mark, f".{mark}.crc")}
     return tuple(
         entry.path
-        for entry in seen
+        for entry in stats
         if entry.path not in taken
         and (entry.path in sums or entry.name in marks or not (entry.size_bytes or _is_hidden(entry.name)))
     )

@@ -245,7 +245,7 @@ def _paths_to_replace(
     return [file.path for files in scan.list_files(ctx, matching) for file in files]
 
 
-def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
+def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed_count: int, started: float) -> Commit:
     return Commit(
         table=ctx.name,
         snapshot_ids=(),
@@ -253,7 +253,7 @@ def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: i
         identifier=BATCH_IDENTIFIER,
         kinds=(),
         added_file_count=len(files),
-        removed_file_count=removed,
+        removed_file_count=removed_count,
         row_count=sum(file.row_count for file in files),
         size_bytes=sum(file.size_bytes for file in files),
         duration_ms=ctx.runtime.elapsed_ms() - started,
@@ -325,7 +325,7 @@ class _WriteSession:
         schema, options = self.ctx.schema, self.ctx.options
         types = [field.type for field in schema.partition_fields]
         texts = partitions.partition_texts(
-            values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
+            values, types, default_name=options.partition_default_name, legacy_form=options.partition_legacy_name
         )
         if options.format_table_partition_path_only_value:
             _check_own_folders(self.ctx, texts)

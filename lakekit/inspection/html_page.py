@@ -174,7 +174,7 @@ def _bucket_panes(table: TableCore, snapshot_id: int, details: dict[str, str]) -
 
 def _bucket_pane(
     table: TableCore,
-    at: int,
+    snapshot_id: int,
     files: pl.DataFrame,
     changes: SnapshotChanges,
     location: BucketLocation,
@@ -183,7 +183,7 @@ def _bucket_pane(
     """Return one bucket on its key axis, each box a button."""
     schema = context_of(table).schema
     is_append = not schema.primary_keys
-    state = picture.bucket_state(at, files, changes, location, is_append=is_append)
+    state = picture.bucket_state(snapshot_id, files, changes, location, is_append=is_append)
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
     query = level_layout.LevelQuery(notes=picture.bucket_notes(table, location, state))

@@ -265,12 +265,12 @@ ENTRY_COLUMNS = (
 """The columns of a manifest's entry."""
 
 
-def list_entries(table: TableCore, name: str, at: int) -> pl.DataFrame:
+def list_entries(table: TableCore, name: str, snapshot_id: int) -> pl.DataFrame:
     """Return the entries of one manifest of a snapshot, ADD and DELETE, in their order.
 
     Raises: `InvalidOption` where the snapshot has no such manifest.
     """
-    ctx, snapshot = _load_snapshot(table, at)
+    ctx, snapshot = _load_snapshot(table, snapshot_id)
     manifest_entries = manifest_files.read_entries(ctx, [_find_manifest(ctx, snapshot, name)[0]])
     return frames.describe_entries(ctx, manifest_entries, ENTRY_COLUMNS)
 
@@ -291,14 +291,19 @@ def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[Ma
 
 
 def entry_facts(
-    table: TableCore, name: str, at: int, tree_filter: TreeFilter | None = None, *, limit: int = MAX_SHOWN_ENTRIES
+    table: TableCore,
+    name: str,
+    snapshot_id: int,
+    tree_filter: TreeFilter | None = None,
+    *,
+    limit: int = MAX_SHOWN_ENTRIES,
 ) -> tuple[tuple[EntryFact, ...], int]:
     """Return the first `limit` entries of a manifest, in its order, and how many there are.
 
     With a filter each says what a read does with its file.
     """
-    frame = list_entries(table, name, at)
-    fate = _read_outcome_of(table, name, at, tree_filter)
+    frame = list_entries(table, name, snapshot_id)
+    fate = _read_outcome_of(table, name, snapshot_id, tree_filter)
     facts = tuple(
         EntryFact(
             kind=row["kind"],
@@ -318,11 +323,11 @@ def entry_facts(
 
 
 def _read_outcome_of(
-    table: TableCore, name: str, at: int, tree_filter: TreeFilter | None
+    table: TableCore, name: str, snapshot_id: int, tree_filter: TreeFilter | None
 ) -> Callable[[str, str, int], str]:
     if tree_filter is None:
         return lambda *_: ""
-    ctx, snapshot = _load_snapshot(table, at)
+    ctx, snapshot = _load_snapshot(table, snapshot_id)
     if _find_manifest(ctx, snapshot, name)[1] == "changelog":
         return lambda *_: "read by changes only"
     return tree_filter.read_outcomes(_file_keys(frames.live_entries(ctx, snapshot)))

@@ -304,11 +304,11 @@ class LsmLevels:
         """Return the runs of the levels above `level`, lowest first, in which older versions are looked up."""
         return tuple(run for run in self.runs if run.level > level)
 
-    def with_changes(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta]) -> LsmLevels:
-        """Return the levels after a compaction or a flush that removed `before` and added `after`."""
-        removed = {(file.level, file.name) for file in before}
+    def with_changes(self, removed_files: Iterable[DataFileMeta], added_files: Iterable[DataFileMeta]) -> LsmLevels:
+        """Return the levels after a compaction or a flush that removed `removed_files` and added `added_files`."""
+        removed = {(file.level, file.name) for file in removed_files}
         kept_files = tuple(file for file in self.files if (file.level, file.name) not in removed)
-        remaining = (*kept_files, *after)
+        remaining = (*kept_files, *added_files)
         return LsmLevels(
             runs=_make_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1)
         )

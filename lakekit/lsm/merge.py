@@ -275,21 +275,21 @@ def _needs_lookup(table_options: Mapping[str, str]) -> bool:
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _field_function(table_options: Mapping[str, str], part: Field, name: str) -> FieldFunction:
+def _field_function(table_options: Mapping[str, str], field: Field, name: str) -> FieldFunction:
     def option(option_name: str, default: str = "") -> str:
-        return table_options.get(f"fields.{part.name}.{option_name}", default)
+        return table_options.get(f"fields.{field.name}.{option_name}", default)
 
     limit = option("count-limit", str(NO_LIMIT)).strip()
     if not limit.lstrip("-").isdigit():
-        key = f"fields.{part.name}.count-limit"
+        key = f"fields.{field.name}.count-limit"
         raise InvalidOption(f"option {key!r} is {limit!r}; a whole number is wanted", key=key, value=limit)
     return FieldFunction(
-        column=part.name,
+        column=field.name,
         name="first_non_null_value" if name == "first_not_null_value" else name,
-        type=part.type,
-        ignore_retract=_read_flag(table_options, f"fields.{part.name}.ignore-retract"),
+        type=field.type,
+        ignore_retract=_read_flag(table_options, f"fields.{field.name}.ignore-retract"),
         delimiter=option("list-agg-delimiter", ","),
-        distinct=_read_flag(table_options, f"fields.{part.name}.distinct"),
+        distinct=_read_flag(table_options, f"fields.{field.name}.distinct"),
         nested_key=_split_names(option("nested-key")),
         nested_key_nulls=option("nested-key-null-strategy", "merge").strip().lower(),
         count_limit=int(limit),

@@ -211,12 +211,15 @@ def _has_several_values(min_keys: pl.Series, max_keys: pl.Series) -> bool:
     return pl.concat([min_keys, max_keys]).n_unique() > 1
 
 
-def _even_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, pieces: int) -> pl.Series:
-    """Return the values of the column that split the rows into `pieces` equal parts, ascending and distinct."""
+def _even_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, slice_count: int) -> pl.Series:
+    """Return the values of the column that split the rows into `slice_count` equal parts, ascending and distinct."""
     dtype = min_keys.dtype
     if is_whole(dtype) and dtype != pl.Boolean:
         positions = _interpolate_cuts(
-            physical_values(min_keys).astype(np.float64), physical_values(max_keys).astype(np.float64), rows, pieces
+            physical_values(min_keys).astype(np.float64),
+            physical_values(max_keys).astype(np.float64),
+            rows,
+            slice_count,
         )
         limits = np.iinfo(physical_values(min_keys).dtype)
         cuts = np.unique(
@@ -224,16 +227,16 @@ def _even_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, pieces: in
         )
         return pl.Series(cuts).cast(min_keys.to_physical().dtype).cast(dtype)
     if dtype in (pl.String, pl.Binary):
-        return _text_cuts(min_keys, max_keys, rows, pieces)
+        return _text_cuts(min_keys, max_keys, rows, slice_count)
     both = pl.concat([min_keys, max_keys]).rank("dense").to_numpy().astype(np.float64)
     positions = np.unique(
-        np.ceil(_interpolate_cuts(both[: len(min_keys)], both[len(min_keys) :], rows, pieces))
+        np.ceil(_interpolate_cuts(both[: len(min_keys)], both[len(min_keys) :], rows, slice_count))
     ).astype(np.int64)
     distinct = pl.concat([min_keys, max_keys]).unique().sort()
     return distinct.gather(pl.Series(positions[(positions > 1) & (positions <= len(distinct))] - 1))
 
 
-def _interpolate_cuts(min_keys: Array, max_keys: Array, rows: Array, pieces: int) -> Array:
+def _interpolate_cuts(min_keys: Array, max_keys: Array, rows: Array, slice_count: int) -> Array:
     """Return where evenly spread rows over [low, high] reach 1/pieces, 2/pieces … of all rows."""
     ends = max_keys + 1
     slope = rows / np.maximum(ends - min_keys, 1)
@@ -241,10 +244,10 @@ def _interpolate_cuts(min_keys: Array, max_keys: Array, rows: Array, pieces: int
     order = np.argsort(edges, kind="stable")
     edges, rises = edges[order], np.cumsum(np.concatenate([slope, -slope])[order])
     reached = np.append(0.0, np.cumsum(np.maximum(rises[:-1], 0) * np.diff(edges)))
-    return np.asarray(np.interp(np.arange(1, pieces) * reached[-1] / pieces, reached, edges))
+    return np.asarray(np.interp(np.arange(1, slice_count) * reached[-1] / slice_count, reached, edges))
 
 
-def _text_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, pieces: int) -> pl.Series:
+def _text_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, slice_count: int) -> pl.Series:
     """Return values that split texts, by the bytes after their common prefix, read as a number."""
     bounds = (*min_keys.to_list(), *max_keys.to_list())  # scalar: two a file
     texts = [value if isinstance(value, bytes) else value.encode() for value in bounds]
@@ -259,7 +262,7 @@ def _text_cuts(min_keys: pl.Series, max_keys: pl.Series, rows: Array, pieces: in
             for text in texts
         ]
     )
-    positions = _interpolate_cuts(numbers[: len(min_keys)], numbers[len(min_keys) :], rows, pieces)
+    positions = _interpolate_cuts(numbers[: len(min_keys)], numbers[len(min_keys) :], rows, slice_count)
     cuts = sorted(
         {
             first[:shared] + min(int(position), 2 ** (8 * SPLIT_WINDOW) - 1).to_bytes(SPLIT_WINDOW, "big").rstrip(b"\0")

@@ -75,11 +75,11 @@ def check_location_free(target: TableLocation) -> None:
 
 
 def create_table_atomically(
-    target: TableLocation, what: str, make: Callable[[TableLocation], InitialState]
+    target: TableLocation, subject: str, make: Callable[[TableLocation], InitialState]
 ) -> TableSchema:
     """Create a table whose files `make` writes, and return its newest schema.
 
-    `make` gets the location to write to: the target, or a hidden folder beside it. `what` is the word in the hidden
+    `make` gets the location to write to: the target, or a hidden folder beside it. `subject` is the word in the hidden
     folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
 
     Raises what `make` raises, and `StorageFailed` where another process was faster; then there is no table.
@@ -89,7 +89,7 @@ def create_table_atomically(
         _write_initial_state(target, state)
         return state.schemas[-1]
     above, _, own = target.paths.root.rpartition("/")
-    hidden = f"{above}/.{what}-{target.runtime.new_id()}"
+    hidden = f"{above}/.{subject}-{target.runtime.new_id()}"
     staged = replace(target, paths=TablePaths(root=f"{hidden}/{own}"), catalog_env=None)
     try:
         state = make(staged)

@@ -301,7 +301,7 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Dele
     return done
 
 
-def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Snapshot:
+def _read_first_snapshot(branch_ctx: TableContext, snapshot_ids: Sequence[int]) -> Snapshot:
     """Return the first snapshot of a branch, after reading all of its metadata.
 
     That is all snapshots, schemas and tags, and the manifests of the newest snapshot.
@@ -310,7 +310,7 @@ def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Sn
     """
     schemas.read_all(branch_ctx)
     refs.list_tags(branch_ctx)
-    read = [snapshots.read_snapshot(branch_ctx, number) for number in numbers]
+    read = [snapshots.read_snapshot(branch_ctx, number) for number in snapshot_ids]
     check_readable_in_full(branch_ctx, read[-1])
     return read[0]
 

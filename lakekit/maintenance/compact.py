@@ -139,11 +139,11 @@ def _rewrite_partition(
 
 
 def _open_partition(
-    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, removed: set[str]
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, removed_names: set[str]
 ) -> tuple[RewriteTarget, BucketDeletionVectors]:
     """Return where files of a partition are rewritten, and the deletion vectors of the files that are removed."""
     restored = snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET)
-    vectors = restore_vectors(ctx, partition, restored, removed)
+    vectors = restore_vectors(ctx, partition, restored, removed_names)
     target = RewriteTarget(
         ctx=ctx,
         partition=partition,
@@ -156,10 +156,10 @@ def _open_partition(
 
 
 def restore_vectors(
-    ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]
+    ctx: TableContext, partition: bytes, restored: RestoredBucket, removed_names: Collection[str]
 ) -> BucketDeletionVectors:
     """Return the deletion vectors of all index files that hold one of the removed data files."""
-    touched = [entry for entry in restored.vectors if any(part.file_name in removed for part in entry.ranges)]
+    touched = [entry for entry in restored.vectors if any(part.file_name in removed_names for part in entry.ranges)]
     return BucketDeletionVectors.restore(ctx, partition, UNAWARE_BUCKET, touched)
 
 
@@ -174,12 +174,12 @@ def compaction_message(ctx: TableContext, partition: bytes, compact_result: Comp
     )
 
 
-def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> Iterator[CommitMessage]:
+def remove_vectors(vectors: BucketDeletionVectors, removed_names: Iterable[str]) -> Iterator[CommitMessage]:
     """Rewrite the index files without the vectors of removed files, and yield the message if any changed.
 
     Raises: `StorageFailed`.
     """
-    vectors.remove_files(removed)
+    vectors.remove_files(removed_names)
     if vectors.is_changed:
         new, old = vectors.write_rolling()
         yield CommitMessage(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def delete_roots(
     ctx: TableContext,
-    removed: Sequence[GcRoot],
+    removed_roots: Sequence[GcRoot],
     everything: Sequence[GcRoot],
     drop: Callable[[], None] | None,
     *,
@@ -54,9 +54,9 @@ def delete_roots(
     `deletes`: deletes the other files, once the roots are deleted; None: the storage does, in this process.
     Raises what reading the roots raises: if that was before `drop`, nothing changed.
     """
-    paths = {root.path for root in removed}
+    paths = {root.path for root in removed_roots}
     retained = [root for root in everything if root.path not in paths]
-    unreachable = _find_unreachable(ctx, removed, retained, stays)
+    unreachable = _find_unreachable(ctx, removed_roots, retained, stays)
     if drop is None:
         return unreachable
     drop()
@@ -65,14 +65,14 @@ def delete_roots(
     seen = {root.path: root.snapshot for root in (*retained, *stays)}
     came = [root for root in reachability.read_all_roots(ctx) if seen.get(root.path) != root.snapshot]
     if came:
-        unreachable = _find_unreachable(ctx, removed, [*retained, *came], stays)
+        unreachable = _find_unreachable(ctx, removed_roots, [*retained, *came], stays)
     (deletes or ctx.storage.delete)(unreachable.paths)
     _remove_empty_directories(ctx, unreachable)
     return unreachable
 
 
 def _find_unreachable(
-    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]
 ) -> UnreachableFiles:
     """Return the files that only removed roots need.
 
@@ -80,7 +80,7 @@ def _find_unreachable(
     needs.
     """
     try:
-        return reachable_only_from(ctx, removed, [*retained, *stays])
+        return reachable_only_from(ctx, removed_roots, [*retained, *stays])
     except FileMissing as missing:
         if any(ctx.storage.stat(root.path) is None for root in retained):
             msg = (
@@ -294,14 +294,18 @@ def _is_within_retention(snapshot: Snapshot | None, retained: RetentionLimits) -
 def _first_within_retention(
     own: Sequence[GcRoot],
     kind: Literal["snapshot", "changelog"],
-    numbers: range,
+    snapshot_ids: range,
     retained: RetentionLimits,
     otherwise: int,
 ) -> int:
     """Return the first number whose snapshot or changelog is young enough to stay; `otherwise` if none is."""
     by_id = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
     return next(
-        (number for number in sorted(by_id) if number in numbers and _is_within_retention(by_id[number], retained)),
+        (
+            number
+            for number in sorted(by_id)
+            if number in snapshot_ids and _is_within_retention(by_id[number], retained)
+        ),
         otherwise,
     )
 

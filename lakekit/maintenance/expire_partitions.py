@@ -262,7 +262,7 @@ def _partition_directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     options = ctx.options
     values = [from_spec[at] for at in range(len(keys))]
     texts = partitions.partition_texts(
-        values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
+        values, types, default_name=options.partition_default_name, legacy_form=options.partition_legacy_name
     )
     return partitions.partition_path(keys, texts).strip("/")
 
@@ -301,13 +301,13 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
     return {rows[at] for at in matching}
 
 
-def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
+def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, partitions: set[bytes], idle_ms: int) -> set[bytes]:
     """Return those of some partitions whose newest file is at least `idle_ms` old, by the wall clock.
 
     An unpartitioned table is one partition.
     """
-    if snapshot is None or not wanted:
-        return wanted
+    if snapshot is None or not partitions:
+        return partitions
     entries = manifest_reader.read_live_entries(ctx, snapshot)
     newest = (
         pa.table({name: entries.column(name) for name in ("partition", "creation_time")})
@@ -317,4 +317,4 @@ def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[by
     times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
     last = wall_clock_ms(ctx.runtime.now_ms()) - idle_ms
     last_writes = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
-    return {partition for partition, time in last_writes if partition in wanted and (time is None or time <= last)}
+    return {partition for partition, time in last_writes if partition in partitions and (time is None or time <= last)}

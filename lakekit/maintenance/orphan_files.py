@@ -292,8 +292,8 @@ def _list_directory_files(ctx: TableContext, kind: str, directory: str) -> _Dire
     return _directory_listing(kind, directory, storage.list(directory))
 
 
-def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _DirectoryListing:
-    seen = {stat.name: stat for stat in listed if not stat.is_dir}
+def _directory_listing(kind: str, directory: str, stats: Sequence[Stat]) -> _DirectoryListing:
+    seen = {stat.name: stat for stat in stats if not stat.is_dir}
     return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=list(seen), file_stats=seen)
 
 

@@ -140,43 +140,45 @@ def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
     ]
 
 
-def _read_root(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
+def _read_root(ctx: TableContext, kind: Kind, name: str, stat: Stat) -> GcRoot:
     try:
-        return read_listed_root(ctx, kind, name, seen)
+        return read_listed_root(ctx, kind, name, stat)
     except Corrupt as damaged:
         raise unreadable_root(
             damaged,
             f"a {kind}",
-            seen.path,
+            stat.path,
             "put it back from a copy, or delete it: the files that only it needed are orphans then",
         ) from damaged
     except FileMissing:
         msg = (
-            f"{seen.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again "
+            f"{stat.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again "
             "when that is done"
         )
         raise Conflict(msg) from None
 
 
-def read_listed_root(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
+def read_listed_root(ctx: TableContext, kind: Kind, name: str, stat: Stat) -> GcRoot:
     """Return the root of one of the files that `list_roots` gives.
 
     Raises: `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since.
     """
     if kind == "tag":
         snapshot = metadata_io.read_listed_json_file(
-            ctx, seen, lambda data, path: Tag.from_json(data, name, path)
+            ctx, stat, lambda data, path: Tag.from_json(data, name, path)
         ).snapshot
     else:
-        snapshot = metadata_io.read_listed_json_file(ctx, seen, Snapshot.from_json)
+        snapshot = metadata_io.read_listed_json_file(ctx, stat, Snapshot.from_json)
     if kind != "tag" and snapshot.id != int(name):
-        raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
-    return GcRoot(kind=kind, branch=ctx.paths.branch, name=name, path=seen.path, snapshot=snapshot)
+        raise Corrupt(f"{stat.path} says it is snapshot {snapshot.id}", path=stat.path, field="id")
+    return GcRoot(kind=kind, branch=ctx.paths.branch, name=name, path=stat.path, snapshot=snapshot)
 
 
-def unreadable_root(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
+def unreadable_root(damaged: Corrupt, subject: str, path: str, remedy: str) -> Corrupt:
     """Return the error for an unreadable root: which files it needs is unknown, so none may be deleted."""
-    text = f"{damaged.message}. It is {what}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
+    text = (
+        f"{damaged.message}. It is {subject}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
+    )
     return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
 
 
@@ -235,24 +237,33 @@ class UnreachableFiles:
         return sum(sum(part.values()) for part in (self.data, self.index, self.metadata))
 
 
-def reachable_only_from(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> UnreachableFiles:
-    """Return the files that may be deleted with the roots `removed` while those of `retained` stay.
+def reachable_only_from(
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot]
+) -> UnreachableFiles:
+    """Return the files that may be deleted with the roots `removed_roots` while those of `retained` stay.
 
     Raises: `FileMissing`, `Corrupt`, `Unsupported` where the needs of a root cannot be determined: nothing may be
     deleted then.
     """
-    if not removed:
+    if not removed_roots:
         return UnreachableFiles()
-    _read_lists(ctx, [*removed, *retained])
-    lists, files = _manifest_paths(ctx, removed, missing_ok=True), _FileEntries(ctx)
-    for path in _manifest_paths(ctx, retained, missing_ok=False, oldest=oldest_snapshot_paths([*removed, *retained])):
+    _read_lists(ctx, [*removed_roots, *retained])
+    lists, files = _manifest_paths(ctx, removed_roots, missing_ok=True), _FileEntries(ctx)
+    for path in _manifest_paths(
+        ctx, retained, missing_ok=False, oldest=oldest_snapshot_paths([*removed_roots, *retained])
+    ):
         lists.pop(path, None)
-    data = {**_unneeded_data_files(ctx, removed, retained, files), **_unneeded_changelog_files(ctx, removed, retained)}
-    index, index_manifests = _unneeded_index_files(ctx, removed, retained)
+    data = {
+        **_unneeded_data_files(ctx, removed_roots, retained, files),
+        **_unneeded_changelog_files(ctx, removed_roots, retained),
+    }
+    index, index_manifests = _unneeded_index_files(ctx, removed_roots, retained)
     return UnreachableFiles(
         data=_measure_files(ctx, data),
         index=_measure_files(ctx, index),
-        metadata=_measure_files(ctx, {**lists, **index_manifests, **_unneeded_statistics(ctx, removed, retained)}),
+        metadata=_measure_files(
+            ctx, {**lists, **index_manifests, **_unneeded_statistics(ctx, removed_roots, retained)}
+        ),
     )
 
 
@@ -314,12 +325,14 @@ class _FileEntries:
         self._names = pa.array([], pa.string())
         self._partitions: list[manifest_writer.Values] = []
 
-    def restrict_to(self, wanted: ManifestEntries) -> None:
+    def restrict_to(self, selected_entries: ManifestEntries) -> None:
         """Read only entries of these files from now on."""
-        self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
+        self._names = pa.concat_arrays(
+            [selected_entries.column("file_name"), selected_entries.column("extra_files").flatten()]
+        ).unique()
         fields = self.ctx.schema.partition_fields
         self._partitions = (
-            manifest_writer.partition_values_of(wanted.column("partition").unique().to_pylist(), fields)
+            manifest_writer.partition_values_of(selected_entries.column("partition").unique().to_pylist(), fields)
             if fields
             else []
         )
@@ -380,10 +393,10 @@ def _read_entry_batches(ctx: TableContext, manifests: Iterable[ManifestFileMeta]
 
 
 def _unneeded_data_files(
-    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], files: _FileEntries
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot], files: _FileEntries
 ) -> dict[str, int | None]:
     """Return data files and their extra files that a removed root, or one before it, needed last."""
-    leaving = _possibly_unneeded_entries(ctx, removed, retained)
+    leaving = _possibly_unneeded_entries(ctx, removed_roots, retained)
     if not len(leaving):
         return {}
     sizes: dict[str, int | None] = {}
@@ -402,20 +415,20 @@ def _unneeded_data_files(
 
 
 def _possibly_unneeded_entries(
-    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot]
 ) -> ManifestEntries:
     """Return the entries of files that may be unneeded after the removal.
 
     These are what the next snapshot deleted; all live files, where there is no next one.
     """
-    after = _snapshots_by_id([*removed, *retained])
+    after = _snapshots_by_id([*removed_roots, *retained])
     changelogs = {
         (root.branch, root.snapshot.id) for root in retained if root.kind == "changelog" and is_changelog(ctx, root)
     }
     deltas: list[ManifestFileMeta] = []
     merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
     parts: list[ManifestEntries] = [columns_of.empty_entries()]
-    for root in removed:
+    for root in removed_roots:
         following = after.get((root.branch, root.snapshot.id + 1))
         same = after.get((root.branch, root.snapshot.id))
         with suppress(FileMissing):
@@ -471,13 +484,13 @@ def is_changelog(ctx: TableContext, root: GcRoot) -> bool:
 
 
 def _unneeded_changelog_files(
-    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot]
 ) -> dict[str, int | None]:
     """Return the files of changelogs that no retained root reads; each is in one list only."""
     retained_lists = {root.snapshot.changelog_manifest_list for root in retained if root.kind != "tag"}
     sizes: dict[str, int | None] = {}
     listed: list[ManifestFileMeta] = []
-    for root in removed:
+    for root in removed_roots:
         if root.kind != "tag" and root.snapshot.changelog_manifest_list not in retained_lists:
             with suppress(FileMissing):
                 listed += manifest_reader.manifest_files(ctx, root.snapshot, "changelog")
@@ -540,10 +553,10 @@ def _manifest_paths(
 
 
 def _unneeded_index_files(
-    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot]
 ) -> tuple[dict[str, int | None], dict[str, int | None]]:
     """Return the index files, and the index manifests, that only removed roots need."""
-    named, retained_manifests = _by_index_manifest(removed), _by_index_manifest(retained)
+    named, retained_manifests = _by_index_manifest(removed_roots), _by_index_manifest(retained)
     sizes: dict[str, int | None] = {}
     names: dict[str, str] = {}
     fresh = {name: root for name, root in named.items() if name not in retained_manifests}
@@ -571,8 +584,8 @@ def _by_index_manifest(gc_roots: Iterable[GcRoot]) -> dict[str, GcRoot]:
 
 
 def _unneeded_statistics(
-    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot]
 ) -> dict[str, int | None]:
     retained_names = {root.snapshot.statistics for root in retained if root.kind != "changelog"}
-    named = {root.snapshot.statistics for root in removed if root.kind != "changelog"} - retained_names - {None}
+    named = {root.snapshot.statistics for root in removed_roots if root.kind != "changelog"} - retained_names - {None}
     return {ctx.paths.statistics(name): None for name in named if name is not None}

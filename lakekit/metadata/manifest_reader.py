@@ -374,9 +374,9 @@ class EntryRows(Protocol):
 class _LazySlice:
     """The entries of one manifest as rows, converted to columns on first use."""
 
-    def __init__(self, facts: EntryRows) -> None:
-        self.facts = facts
-        self.start, self.end = 0, len(facts)
+    def __init__(self, entry_rows: EntryRows) -> None:
+        self.facts = entry_rows
+        self.start, self.end = 0, len(entry_rows)
 
     @property
     def all_entries(self) -> ManifestEntries:
@@ -436,8 +436,8 @@ def _read_all(
 
     if isinstance(location.storage, (LocalStorage, MemoryStorage)):
         # handing a file of some kilobytes to a thread costs more than reading it
-        return map_sequentially(read, files, after=report)
-    return parallel_map(read, files, after=report, waiting=location.storage.is_remote)
+        return map_sequentially(read, files, on_done=report)
+    return parallel_map(read, files, on_done=report, waiting=location.storage.is_remote)
 
 
 def _concat_pieces(

@@ -297,12 +297,12 @@ class Records:
     schema: AvroNode | None
     offset: int
 
-    def convert(self, fact: Callable[[dict[str, Any]], T]) -> list[T]:
-        """Convert each record by `fact`; errors get the index of the record and the offset of the records."""
+    def convert(self, decode: Callable[[dict[str, Any]], T]) -> list[T]:
+        """Convert each record by `decode`; errors get the index of the record and the offset of the records."""
         decoded = []
         for i, row in enumerate(self.rows):
             try:
-                decoded.append(fact(row))
+                decoded.append(decode(row))
             except Corrupt as error:
                 raise type(error)(
                     f"{error.message}, in record {i}", path=error.path, offset=self.offset, field=error.field

@@ -97,17 +97,17 @@ def is_blank(text: str) -> bool:
 
 
 def partition_texts(
-    values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy: bool = True
+    values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy_form: bool = True
 ) -> tuple[str, ...]:
     """Return internal values (FORMAT 0.2) as directory texts; null and blank become `default_name`."""
     texts = []
     for value, t in zip(values, types, strict=True):
-        printed = None if value is None else print_value(value, t, legacy=legacy)
+        printed = None if value is None else print_value(value, t, legacy_form=legacy_form)
         texts.append(default_name if printed is None or is_blank(printed) else printed)
     return tuple(texts)
 
 
-def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
+def print_value(value: Any, t: DataType, *, legacy_form: bool = True) -> str:
     """Return an internal value as text. Raises `Unsupported` for types that have no text."""
     match t.root:
         case "BOOLEAN":
@@ -119,9 +119,9 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
         case "DECIMAL":
             return format(value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE_CONTEXT), "f")
         case "DATE":
-            return str(value) if legacy else iso_date(value)
+            return str(value) if legacy_form else iso_date(value)
         case "TIME":
-            return str(value) if legacy else sql_time(value, t.precision or 0)
+            return str(value) if legacy_form else sql_time(value, t.precision or 0)
         case root if root in INTEGERS:
             return str(value)
         case root if root in STRINGS:
@@ -129,10 +129,10 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
         case root if root in TIMESTAMPS:
             return (
                 iso_timestamp(value)
-                if legacy
+                if legacy_form
                 else sql_timestamp(_to_local_clock(value) if root == "TIMESTAMP_LTZ" else value, _precision_of(t))
             )
-        case root if root in BINARIES and not legacy:
+        case root if root in BINARIES and not legacy_form:
             return bytes(value).decode("utf-8", "replace")
         case root if root in BINARIES:
             raise Unsupported(

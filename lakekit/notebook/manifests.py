@@ -164,11 +164,11 @@ class Manifests(PictureWidget):
 
     def _chosen_html(self, *, limit: int = 50) -> str:
         if (index := self.tree.index(self.selected)) is not None:
-            return manifests.index_html(index, limit=limit)
+            return manifests.index_html(index, max_rows=limit)
         if (fact := self.tree.manifest(self.selected)) is None:
             return ""
         return manifests.entries_html(
-            self.selected, fact, self._entries, self._total, filtered=self._where is not None, limit=limit
+            self.selected, fact, self._entries, self._total, filtered=self._where is not None, max_rows=limit
         )
 
     def _on_select(self, change: dict[str, Any]) -> None:

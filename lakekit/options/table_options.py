@@ -51,7 +51,7 @@ SWITCH_ON_ONLY_OPTIONS = {"ignore-delete": "ignore_delete", "ignore-update-befor
 """Attributes of options that are switched on and never off."""
 
 
-def immutable_reason(before: TableOptions, key: str, value: object) -> str | None:
+def immutable_reason(current_options: TableOptions, key: str, value: object) -> str | None:
     """Return why an option cannot become `value` on a table with rows; None if it can.
 
         bucket                        2 -> -1, -1 -> 2                rows would be looked up in the wrong bucket
@@ -59,22 +59,22 @@ def immutable_reason(before: TableOptions, key: str, value: object) -> str | Non
                                                                       or deleted ones come back
         ignore-delete                 true -> false                   rows that were dropped are lost
 
-    They change neither by an alter nor for one call. `before` are the table's options.
+    They change neither by an alter nor for one call. `current_options` are the table's options.
     """
-    if key == "bucket" and before.bucket == -1 and value != -1:
+    if key == "bucket" and current_options.bucket == -1 and value != -1:
         return (
             "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new "
             "table"
         )
-    if key == "bucket" and before.bucket != -1 and value == -1:
+    if key == "bucket" and current_options.bucket != -1 and value == -1:
         return "Cannot change bucket to -1. Rows lie in fixed buckets; write them to a new table"
     if (
         key == "deletion-vectors.enabled"
-        and not before.deletion_vectors_modifiable
-        and value != before.deletion_vectors_enabled
+        and not current_options.deletion_vectors_modifiable
+        and value != current_options.deletion_vectors_enabled
     ):
         return (
-            f"Cannot change deletion vectors mode from {str(before.deletion_vectors_enabled).lower()} to "
+            f"Cannot change deletion vectors mode from {str(current_options.deletion_vectors_enabled).lower()} to "
             f"{str(value).lower()}. If modifying table deletion-vectors mode without full-compaction, this may result "
             "in data duplication. Compact fully first; then you can set table option 'deletion-vectors.modifiable' = "
             "'true' to allow deletion vectors modification. In Python, one after the other: t.compact(full=True); "
@@ -83,7 +83,7 @@ def immutable_reason(before: TableOptions, key: str, value: object) -> str | Non
             "ALTER TABLE db.t SET ('deletion-vectors.modifiable' = 'true'); ALTER TABLE db.t SET "
             f"('deletion-vectors.enabled' = '{str(value).lower()}')"
         )
-    if key in SWITCH_ON_ONLY_OPTIONS and getattr(before, SWITCH_ON_ONLY_OPTIONS[key]) and not value:
+    if key in SWITCH_ON_ONLY_OPTIONS and getattr(current_options, SWITCH_ON_ONLY_OPTIONS[key]) and not value:
         return f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table"
     return None
 

@@ -255,31 +255,33 @@ def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
 
 
 def _remove_answered_files(
-    plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]
+    plan: Plan, requested_columns: Mapping[str, bool], certain: Predicate, file_aggregates: list[FileAggregate]
 ) -> Plan:
-    """Return the plan without the files whose indexes answer everything; their answers are added to `parts`.
+    """Return the plan without the files whose indexes answer everything; their answers are added to `file_aggregates`.
 
-    `wanted` are columns, and whether their bounds are needed.
+    `requested_columns` are columns, and whether their bounds are needed.
     """
     entries, alone = plan.entries, plan.raw_indices
     if plan.spec is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
-    is_asked = bool(wanted) or certain != TRUE
+    is_asked = bool(requested_columns) or certain != TRUE
     able = file_index_pruning.select_indexed(entries, alone) if is_asked else alone
     able = able if certain == TRUE else _select_worth_probing(plan, able)
     if not len(able):
         return plan
     answered = (
-        _answer_by_index(plan, able, wanted, certain, parts) if is_asked else _answer_by_row_count(plan, able, parts)
+        _answer_by_index(plan, able, requested_columns, certain, file_aggregates)
+        if is_asked
+        else _answer_by_row_count(plan, able, file_aggregates)
     )
     is_answered = np.zeros(len(entries), bool)
     is_answered[answered] = True
     left = plan.raw_indices[~is_answered[plan.raw_indices]]
     count = len(plan.selected_indices)
-    named = (
-        "answered by "
-        f"{'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
-    )
+    source = "their index" if certain != TRUE else "their row counts"
+    if requested_columns:
+        source = f"bsi {', '.join(sorted(requested_columns))}"
+    named = f"answered by {source}"
     return replace(plan, raw_indices=left, steps=(*plan.steps, Step("files", count, count - len(answered), named)))
 
 
@@ -292,7 +294,7 @@ def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
     return able if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
 
 
-def _answer_by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
+def _answer_by_row_count(plan: Plan, able: Ints, file_aggregates: list[FileAggregate]) -> Ints:
     """Count the rows of files that need no merge."""
     counts, have = plan.entries.integers("row_count")[able], _has_deletion_vector(plan, able)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
@@ -304,54 +306,63 @@ def _answer_by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> 
         counts[have].tolist(), _deleted_rows_by_file(plan, able[have]), strict=True
     ):  # scalar: one a file
         rows += count if deleted is None else len(roaring.full_bitmap(count) - deleted)  # scalar: a set
-    parts.append(FileAggregate(rows, {}))
+    file_aggregates.append(FileAggregate(rows, {}))
     return able
 
 
 def _answer_by_index(
-    plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]
+    plan: Plan,
+    able: Ints,
+    requested_columns: Mapping[str, bool],
+    certain: Predicate,
+    file_aggregates: list[FileAggregate],
 ) -> Ints:
     """Read the indexes without a cached answer; return the positions of the files that were answered."""
     ctx, entries = plan.ctx, plan.entries
     paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
-    able, paths = _select_possibly_indexed(plan, able, paths, wanted)
+    able, paths = _select_possibly_indexed(plan, able, paths, requested_columns)
     full_files = ~_has_deletion_vector(plan, able) if certain == TRUE else np.zeros(len(able), bool)
-    is_cached, figures = bounds_cache.get_cached_totals(ctx, wanted, paths, full_files)
+    is_cached, figures = bounds_cache.get_cached_totals(ctx, requested_columns, paths, full_files)
     if is_cached.any():
         # scalar: one a file
-        parts.append(FileAggregate(sum(entries.integers("row_count")[able[is_cached]].tolist()), figures))
+        file_aggregates.append(FileAggregate(sum(entries.integers("row_count")[able[is_cached]].tolist()), figures))
     missing = np.flatnonzero(~is_cached)
     if not len(missing):
         return able
     with begin_work(ctx.runtime, "reading", "file indexes", len(missing)) as under_way:
         read_index = _make_index_reader(
-            plan, able[missing], [paths[nth] for nth in missing], wanted, certain, keeps=not full_files[missing].all()
+            plan,
+            able[missing],
+            [paths[nth] for nth in missing],
+            requested_columns,
+            certain,
+            keeps=not full_files[missing].all(),
         )
         aggregates = parallel.map_io(
-            read_index, range(len(missing)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance()
+            read_index, range(len(missing)), is_remote=ctx.storage.is_remote, on_done=lambda _: under_way.advance()
         )
-    parts += [part for part in aggregates if part is not None]
+    file_aggregates += [part for part in aggregates if part is not None]
     answered = np.array([part is not None for part in aggregates])
     fresh = {
         paths[nth]: part.totals
         for nth, part in zip(missing.tolist(), aggregates, strict=True)
         if part is not None and full_files[nth]
     }  # scalar: one a file
-    bounds_cache.cache_totals(ctx, wanted, paths, fresh)
+    bounds_cache.cache_totals(ctx, requested_columns, paths, fresh)
     return np.concatenate([able[is_cached], able[missing[answered]]])
 
 
 def _select_possibly_indexed(
-    plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]
+    plan: Plan, able: Ints, paths: list[str], requested_columns: Mapping[str, bool]
 ) -> tuple[Ints, list[str]]:
     """Return the files, and their paths, that may have an index for all columns.
 
     If no option says so, the heads of their indexes are read, once.
     """
     ctx, entries = plan.ctx, plan.entries
-    if not wanted:
+    if not requested_columns:
         return able, paths
-    lacks = bounds_cache.mask_unindexed(ctx, wanted, paths)
+    lacks = bounds_cache.mask_unindexed(ctx, requested_columns, paths)
     ids = entries.integers("schema_id")[able]
     # scalar: few schemas
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}
@@ -369,11 +380,13 @@ def _select_possibly_indexed(
             file_schemas[files[nth].schema_id].names,
             file_index_pruning.read_index_contents(ctx, paths[nth], files[nth]),
         )
-        return all(name in names and evaluator.has_totals_index(index_contents, names[name]) for name in wanted)
+        return all(
+            name in names and evaluator.has_totals_index(index_contents, names[name]) for name in requested_columns
+        )
 
     has_index = np.array(parallel.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
     lacking = doubtful[~has_index]
-    bounds_cache.cache_unindexed(ctx, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
+    bounds_cache.cache_unindexed(ctx, requested_columns, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
     # scalar: one a file
     return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
@@ -416,7 +429,13 @@ class _FileSchema(NamedTuple):
 
 
 def _make_index_reader(
-    plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool
+    plan: Plan,
+    places: Ints,
+    paths: Sequence[str],
+    requested_columns: Mapping[str, bool],
+    certain: Predicate,
+    *,
+    keeps: bool,
 ) -> Callable[[int], FileAggregate | None]:
     """Return a function that returns the answer of the indexes of the file at the n-th of those places.
 
@@ -441,7 +460,7 @@ def _make_index_reader(
         written = file_schemas[file.schema_id]
         if not all(
             name in written.names and _has_exact_index_values(file.name, ctx, name)
-            for name in {*wanted, *iter_columns(certain)}
+            for name in {*requested_columns, *iter_columns(certain)}
         ):
             return None
         if nth in cached:
@@ -449,7 +468,7 @@ def _make_index_reader(
                 return _aggregate_from_indexes(
                     IndexedFile(cached[nth], written.types, file.row_count, None),
                     written.names,
-                    wanted,
+                    requested_columns,
                     certain,
                     file.deleted_rows,
                 )
@@ -459,7 +478,7 @@ def _make_index_reader(
             return (
                 None
                 if index is None
-                else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted_rows)
+                else _aggregate_from_indexes(index, written.names, requested_columns, certain, file.deleted_rows)
             )
         except Corrupt as damaged:
             raise file_index_pruning.add_advice(damaged) from None
@@ -490,10 +509,14 @@ def _resolve_file_schema(ctx: TableContext, schema_id: int) -> _FileSchema:
 
 
 def _aggregate_from_indexes(
-    index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None
+    index: IndexedFile,
+    then: Mapping[str, str],
+    requested_columns: Mapping[str, bool],
+    certain: Predicate,
+    deleted: BitMap | None,
 ) -> FileAggregate | None:
     """Return the answer of one file's indexes; None if they do not answer everything."""
-    if not all(evaluator.has_totals_index(index.contents, then[name]) for name in wanted):
+    if not all(evaluator.has_totals_index(index.contents, then[name]) for name in requested_columns):
         return None  # before rows are looked for in vain
     left = None if deleted is None else roaring.full_bitmap(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
@@ -503,7 +526,7 @@ def _aggregate_from_indexes(
         if matching is None:
             return None
         left = matching if left is None else left & matching
-    return _read_column_totals(index, {name: then[name] for name in wanted}, wanted, left)
+    return _read_column_totals(index, {name: then[name] for name in requested_columns}, requested_columns, left)
 
 
 def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> bool:
@@ -515,10 +538,10 @@ def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> b
 
 
 def _read_column_totals(
-    index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None
+    index: IndexedFile, then: Mapping[str, str], requested_columns: Mapping[str, bool], rows: BitMap | None
 ) -> FileAggregate | None:
     figures: dict[str, ColumnTotals] = {}
-    for name, bounded in wanted.items():
+    for name, bounded in requested_columns.items():
         column_totals = (
             _NO_TOTALS
             if rows is not None and not rows
@@ -533,21 +556,24 @@ def _read_column_totals(
 # ---- one answer of both ----------------------------------------------------------------------------------------------
 
 
-def _combine_answers(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int | None:
+def _combine_answers(request: AggregateRequest, file_aggregates: Sequence[FileAggregate]) -> int | None:
     """Return one aggregate over the answers of all indexes, as an integer.
 
     That is a key of the column, a number of rows, or a sum of any size.
     """
     if request.column is None or request.kind == "len":
-        return sum(part.row_count for part in parts)
-    figures = [part.totals[request.column] for part in parts]
+        return sum(part.row_count for part in file_aggregates)
+    figures = [part.totals[request.column] for part in file_aggregates]
     match request.kind:
         case "sum":
             return sum(column_totals.value_sum for column_totals in figures)
         case "count":
             return sum(column_totals.count for column_totals in figures)
         case "null_count":
-            return sum(part.row_count - column_totals.count for part, column_totals in zip(parts, figures, strict=True))
+            return sum(
+                part.row_count - column_totals.count
+                for part, column_totals in zip(file_aggregates, figures, strict=True)
+            )
         case "min":
             return min(
                 (column_totals.minimum for column_totals in figures if column_totals.minimum is not None), default=None

@@ -46,12 +46,12 @@ _CACHE_ENTRY_BYTES = 400
 """About how many bytes a cache entry takes besides its value."""
 
 
-def get_or_compute(runtime: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T]) -> T | None:
+def get_or_compute(runtime: Runtime, entries: ManifestEntries, cache_key: Hashable, make: Callable[[], T]) -> T | None:
     """Return the cached value of those entries, or compute and cache it; None the first time.
 
     What `make` returns must be the same every time, and hold no buffer of the entries.
     """
-    key = (get_or_compute, id(entries.table), what)
+    key = (get_or_compute, id(entries.table), cache_key)
     cached = runtime.metadata_cache.get(key)
     # compared by weak reference, as another table may have the id of one that is gone
     if cached is None or cached[0]() is not entries.table:
@@ -96,16 +96,16 @@ class _CachedTotals(NamedTuple):
 
 
 def get_cached_totals(
-    ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], full_files: Mask
+    ctx: TableContext, requested_columns: Mapping[str, bool], paths: Sequence[str], full_files: Mask
 ) -> tuple[Mask, dict[str, ColumnTotals]]:
     """Return which of the `full_files` have totals of all those columns cached, and the totals over them.
 
-    `wanted` are columns, and whether their bounds are needed.
+    `requested_columns` are columns, and whether their bounds are needed.
     """
     is_cached = full_files.copy()
     cached: dict[str, tuple[_CachedTotals, Ints]] = {}
     requested = pa.array(paths, pa.string())
-    for name, bounded in wanted.items():
+    for name, bounded in requested_columns.items():
         column_totals: _CachedTotals | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, name))
         if column_totals is None:
             return np.zeros(len(paths), bool), {}
@@ -113,13 +113,13 @@ def get_cached_totals(
         is_cached &= (at >= 0) & (column_totals.bounded[at] | (not bounded))
         cached[name] = column_totals, at
     return is_cached, {
-        name: _sum_totals(column_totals, at[is_cached], bounded=wanted[name])
+        name: _sum_totals(column_totals, at[is_cached], bounded=requested_columns[name])
         for name, (column_totals, at) in cached.items()
     }
 
 
-def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
-    counts, totals, leasts, greatests = cached.totals_by_file[:, at]
+def _sum_totals(cached: _CachedTotals, indices: Ints, *, bounded: bool) -> ColumnTotals:
+    counts, totals, leasts, greatests = cached.totals_by_file[:, indices]
     # in halves: the sum may be beyond 64 bits
     total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())
     has_values = counts > 0
@@ -130,15 +130,15 @@ def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTota
 
 def cache_totals(
     ctx: TableContext,
-    wanted: Mapping[str, bool],
+    requested_columns: Mapping[str, bool],
     paths: Sequence[str],
     totals_by_path: Mapping[str, Mapping[str, ColumnTotals]],
 ) -> None:
-    """Cache the totals of files by path, of the columns `wanted`.
+    """Cache the totals of files by path, of the columns `requested_columns`.
 
     `paths` are all files of the query: those stay in the cache if it becomes too big.
     """
-    for name, bounded in wanted.items():
+    for name, bounded in requested_columns.items():
         figures = {
             path: column_totals[name]
             for path, column_totals in totals_by_path.items()
@@ -157,38 +157,38 @@ def cache_totals(
         ctx.runtime.metadata_cache.put({_cache_key(ctx, name): updated}, weight)
 
 
-def mask_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
+def mask_unindexed(ctx: TableContext, requested_columns: Mapping[str, bool], paths: Sequence[str]) -> Mask:
     """Return which of the files are known to have no index that could give totals of those columns."""
-    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, wanted)) or frozenset()
+    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, requested_columns)) or frozenset()
     return np.array([path in unindexed for path in paths], bool)  # scalar: one a file
 
 
-def cache_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
+def cache_unindexed(ctx: TableContext, requested_columns: Mapping[str, bool], paths: Sequence[str]) -> None:
     """Cache that those files have no such index."""
     if not paths:
         return
-    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, wanted)) or frozenset()
+    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, requested_columns)) or frozenset()
     updated = unindexed.union(paths) if len(unindexed) + len(paths) <= _MAX_PATHS else frozenset(paths)
     ctx.runtime.metadata_cache.put(
-        {_unindexed_key(ctx, wanted): updated},
+        {_unindexed_key(ctx, requested_columns): updated},
         _CACHED_TOTALS_BYTES + sum(map(len, updated)) + _CACHED_TOTALS_BYTES // 4 * len(updated),
     )
 
 
-def _unindexed_key(ctx: TableContext, wanted: Mapping[str, bool]) -> Hashable:
-    return "unable", *(_cache_key(ctx, name) for name in sorted(wanted))
+def _unindexed_key(ctx: TableContext, requested_columns: Mapping[str, bool]) -> Hashable:
+    return "unable", *(_cache_key(ctx, name) for name in sorted(requested_columns))
 
 
-def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
-    stays = pc.invert(pc.is_in(before.paths, added.paths))
-    if len(before.paths) + len(added.paths) > _MAX_PATHS:
-        stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
+def _merge_totals(cached_totals: _CachedTotals, added: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
+    stays = pc.invert(pc.is_in(cached_totals.paths, added.paths))
+    if len(cached_totals.paths) + len(added.paths) > _MAX_PATHS:
+        stays = pc.and_(stays, pc.is_in(cached_totals.paths, pa.array(paths, pa.string())))
     mask = stays.to_numpy(zero_copy_only=False)
-    numbers = np.concatenate([before.totals_by_file[:, mask], added.totals_by_file], axis=1)
+    numbers = np.concatenate([cached_totals.totals_by_file[:, mask], added.totals_by_file], axis=1)
     return _CachedTotals(
-        pa.concat_arrays([before.paths.filter(stays), added.paths]),
+        pa.concat_arrays([cached_totals.paths.filter(stays), added.paths]),
         numbers,
-        np.concatenate([before.bounded[mask], added.bounded]),
+        np.concatenate([cached_totals.bounded[mask], added.bounded]),
     )
 
 

@@ -432,7 +432,7 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
     return dict(
         zip(
             left,
-            parallel.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, after=lambda _: after()),
+            parallel.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, on_done=lambda _: after()),
             strict=True,
         )
     )

@@ -101,7 +101,9 @@ class IncrementalScan:
         own = planner.plan_change(self.ctx, newest, entries, scan_filter, hides_level_zero=not self.newest_only)
         return (own, *self._fallback_plan(start, end, entries, scan_filter))
 
-    def _fallback_plan(self, start: int, end: int, own: ManifestEntries, scan_filter: ScanFilter) -> tuple[Plan, ...]:
+    def _fallback_plan(
+        self, start: int, end: int, own_entries: ManifestEntries, scan_filter: ScanFilter
+    ) -> tuple[Plan, ...]:
         """Return the plan of the fallback branch's changes in partitions that this branch did not change.
 
         Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag
@@ -121,7 +123,7 @@ class IncrementalScan:
         if first >= last:
             return ()
         entries, newest = theirs._read_added_entries(first, last)  # noqa: SLF001 - of the same class
-        taken = own.column("partition").unique()
+        taken = own_entries.column("partition").unique()
         entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
         return (planner.plan_change(theirs.ctx, newest, entries, scan_filter, hides_level_zero=True),)
 

@@ -232,13 +232,13 @@ def fallback_position(
     return align_fallback_branch(ctx, time_travel.schema_of(other, other_position)), other_position
 
 
-def _align_fallback_position(other: TableContext, position: Position) -> Position:
+def _align_fallback_position(fallback_ctx: TableContext, position: Position) -> Position:
     """Return the position of the fallback branch at the time of a snapshot of this one."""
     assert position.snapshot is not None
-    snapshot = snapshots.latest_at_or_before(other, position.snapshot.time_millis)
-    if snapshot is None and snapshots.latest_id(other) is None:
+    snapshot = snapshots.latest_at_or_before(fallback_ctx, position.snapshot.time_millis)
+    if snapshot is None and snapshots.latest_id(fallback_ctx) is None:
         return time_travel.EMPTY_TABLE  # a branch without snapshots has no rows at any time
-    return time_travel.position_of(snapshots.read_snapshot(other, 1) if snapshot is None else snapshot)
+    return time_travel.position_of(snapshots.read_snapshot(fallback_ctx, 1) if snapshot is None else snapshot)
 
 
 def open_fallback_branch(ctx: TableContext) -> TableContext | None:
@@ -252,24 +252,25 @@ def open_fallback_branch(ctx: TableContext) -> TableContext | None:
         return None
 
 
-def align_fallback_branch(ctx: TableContext, other: TableContext) -> TableContext:
+def align_fallback_branch(ctx: TableContext, fallback_ctx: TableContext) -> TableContext:
     """Return the other branch with the column names of this one.
 
     Raises:
         SchemaMismatch: the columns of the two do not have the same types, one by one.
     """
     # ids of parts of ROWs count, as in the reference
-    types = [[field.type.as_nullable() for field in side.schema.fields] for side in (ctx, other)]
+    types = [[field.type.as_nullable() for field in side.schema.fields] for side in (ctx, fallback_ctx)]
     if types[0] != types[1]:
         column_lists = [
-            ", ".join(f"{field.name} {field.type}" for field in side.schema.fields) for side in (ctx, other)
+            ", ".join(f"{field.name} {field.type}" for field in side.schema.fields) for side in (ctx, fallback_ctx)
         ]
         msg = (
-            f"branch {ctx.branch} of {ctx.name} has the columns {column_lists[0]}, its fallback branch {other.branch} "
+            f"branch {ctx.branch} of {ctx.name} has the columns {column_lists[0]}, its fallback branch "
+            f"{fallback_ctx.branch} "
             f"has {column_lists[1]}: make them alike, or read each branch by itself"
         )
         raise SchemaMismatch(msg)
-    return other.with_column_names_of(ctx.schema)
+    return fallback_ctx.with_column_names_of(ctx.schema)
 
 
 def scan(ctx: TableContext, at: int | str | datetime | None = None, *, raw: bool = False) -> TableScan:

@@ -193,10 +193,10 @@ def _iter_operands(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, lis
         )
 
 
-def _is_junction(part: pl.Expr, parts: list[pl.Expr]) -> bool:
+def _is_junction(expr: pl.Expr, operands: list[pl.Expr]) -> bool:
     """Return whether it is an AND or OR, which may form long chains: their parts are visited by themselves."""
-    return len(parts) == 2 and any(
-        part.meta.eq(combine(parts[1], parts[0])) for combine in (operator.and_, operator.or_)
+    return len(operands) == 2 and any(
+        expr.meta.eq(combine(operands[1], operands[0])) for combine in (operator.and_, operator.or_)
     )
 
 
@@ -206,31 +206,31 @@ def _has_element_reference(expr: pl.Expr) -> bool:
     return "element()" in text or "field([" in text
 
 
-def _types_of(parts: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
+def _types_of(operands: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
     """Return the types of some expressions, computed at once."""
     with suppress(pl.exceptions.PolarsError):
         return list(
             pl.LazyFrame(schema=schema)
-            .select(part.alias(str(at)) for at, part in enumerate(parts))
+            .select(part.alias(str(at)) for at, part in enumerate(operands))
             .collect_schema()
             .dtypes()
         )
-    return [_type_of(part, schema) for part in parts]
+    return [_type_of(part, schema) for part in operands]
 
 
-def _type_of(part: pl.Expr, schema: Schema) -> pl.DataType | None:
+def _type_of(expr: pl.Expr, schema: Schema) -> pl.DataType | None:
     with suppress(pl.exceptions.PolarsError):
-        return pl.LazyFrame(schema=schema).select(part.alias("")).collect_schema().dtypes()[0]
+        return pl.LazyFrame(schema=schema).select(expr.alias("")).collect_schema().dtypes()[0]
     return None
 
 
-def _type_among(part: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> pl.DataType | None:
+def _type_among(expr: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> pl.DataType | None:
     """Return the type of a part that is computed over the elements or fields of something around it."""
     for base in around:
-        for inner in (base.list.eval(part), base.arr.eval(part)):
+        for inner in (base.list.eval(expr), base.arr.eval(expr)):
             if isinstance(dtype := _type_of(inner, schema), pl.List | pl.Array):
                 return dtype.inner  # type: ignore[return-value] # a type, not a class
-        if (dtype := _type_of(base.struct.with_fields(part.alias("")).struct.field(""), schema)) is not None:
+        if (dtype := _type_of(base.struct.with_fields(expr.alias("")).struct.field(""), schema)) is not None:
             return dtype
     return None
 
@@ -239,7 +239,7 @@ def _type_among(part: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> p
 
 
 def _compared_time_kind(
-    part: pl.Expr, parts: list[pl.Expr], types: list[pl.DataType | None]
+    expr: pl.Expr, operands: list[pl.Expr], types: list[pl.DataType | None]
 ) -> type[pl.DataType] | None:
     """Return the kind of time that is compared with a number in a part; None if none is."""
     mixed = {
@@ -249,38 +249,38 @@ def _compared_time_kind(
     }
     if not mixed:
         return None
-    name = _function_name(part, parts[-1])
+    name = _function_name(expr, operands[-1])
     if name is not None and name in _COMPARED_ARGUMENTS:
         return next((mixed[pair] for pair in _COMPARED_ARGUMENTS[name] if pair in mixed), None)
-    is_met = name in _COMPARING_FUNCTIONS or _is_operator(part, parts[::-1]) or _is_of_sql(part)
+    is_met = name in _COMPARING_FUNCTIONS or _is_operator(expr, operands[::-1]) or _is_of_sql(expr)
     return next(iter(mixed.values())) if is_met else None
 
 
-def _function_name(part: pl.Expr, first: pl.Expr) -> str | None:
+def _function_name(expr: pl.Expr, first: pl.Expr) -> str | None:
     """Return the name of the function that a part calls on its first input, as Polars writes it, or None."""
-    text, prefix = str(part), f"{first}."
+    text, prefix = str(expr), f"{first}."
     return text.removeprefix(prefix).split("(", 1)[0] if text.startswith(prefix) else None
 
 
-def _is_operator(part: pl.Expr, inputs: list[pl.Expr]) -> bool:
+def _is_operator(expr: pl.Expr, inputs: list[pl.Expr]) -> bool:
     """Return whether a part compares its two inputs, or selects between two of three.
 
     Polars treats the condition of `when` as the last input.
     """
     if len(inputs) == 2:
-        return any(part.meta.eq(compare(*inputs)) for compare in _COMPARISON_OPERATORS)
+        return any(expr.meta.eq(compare(*inputs)) for compare in _COMPARISON_OPERATORS)
     if len(inputs) != 3:
         return False
     then, other, condition = inputs
     with suppress(TypeError, pl.exceptions.PolarsError):
-        return part.meta.eq(pl.when(condition).then(then).otherwise(other))
+        return expr.meta.eq(pl.when(condition).then(then).otherwise(other))
     return False
 
 
-def _is_of_sql(part: pl.Expr) -> bool:
+def _is_of_sql(expr: pl.Expr) -> bool:
     """Return whether it is an operator of Polars' SQL that no method of an expression makes, as `day >= 3.5`."""
     with suppress(pl.exceptions.PolarsError, ValueError):
-        node = json.loads(part.meta.serialize(format="json"))
+        node = json.loads(expr.meta.serialize(format="json"))
         function = node.get("Function", {}).get("function") if isinstance(node, dict) else None
         return isinstance(function, dict) and "Sql" in function
     return False

@@ -298,10 +298,10 @@ def _kind(dtype: pl.DataType) -> str:
 # ---- letters ---------------------------------------------------------------------------------------------------------
 
 
-def _pack_messages(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa.RecordBatch:
+def _pack_messages(frame: pl.DataFrame, group_ids: NDArray[np.int32], sender: int) -> pa.RecordBatch:
     """Return the rows for each address as a letter."""
-    addresses = np.unique(numbers).tolist()
-    data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in addresses]  # scalar: one a letter
+    addresses = np.unique(group_ids).tolist()
+    data = [_to_ipc_bytes(frame.filter(pl.Series(group_ids == number))) for number in addresses]  # scalar: one a letter
     return pa.RecordBatch.from_arrays(
         [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())],
         schema=_MESSAGE_SCHEMA,

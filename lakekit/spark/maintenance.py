@@ -110,9 +110,9 @@ def run_in_tasks(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tu
     return results, wrong
 
 
-def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
+def _run_piece(work: Work, task_data: bytes) -> Iterator[pa.RecordBatch]:
     try:
-        for data in work(piece):
+        for data in work(task_data):
             yield pa.record_batch([pa.array([data], pa.binary()), pa.array([None], pa.string())], schema=_RESULT_SCHEMA)
     except LakekitError as wrong:
         yield from write_task.encode_failure(wrong)
@@ -151,8 +151,8 @@ def make_lister(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str
     return listed
 
 
-def _list_directories(storage: Storage, piece: bytes) -> Iterator[bytes]:
-    for directory in json.loads(piece):
+def _list_directories(storage: Storage, task_data: bytes) -> Iterator[bytes]:
+    for directory in json.loads(task_data):
         yield json.dumps(
             {
                 directory: [
@@ -180,8 +180,8 @@ def make_deleter(spark: SparkSession, storage: Storage) -> Callable[[Sequence[st
     return deleted
 
 
-def _delete_paths(storage: Storage, piece: bytes) -> Iterator[bytes]:
-    storage.delete(json.loads(piece))
+def _delete_paths(storage: Storage, task_data: bytes) -> Iterator[bytes]:
+    storage.delete(json.loads(task_data))
     yield b""
 
 
@@ -235,8 +235,8 @@ def _encode_batches(batches: Sequence[FileBatch]) -> bytes:
     return json.dumps(encoded).encode()
 
 
-def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
-    for data, before in json.loads(piece):
+def _decode_batches(task_data: bytes) -> Iterator[FileBatch]:
+    for data, before in json.loads(task_data):
         message = CommitMessage.from_bytes(b64decode(data))
         yield FileBatch(
             partition=message.partition,
@@ -249,11 +249,11 @@ def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
         )
 
 
-def _rewrite_indexes(ctx: TableContext, piece: bytes, *, rebuild: bool) -> Iterator[bytes]:
+def _rewrite_indexes(ctx: TableContext, task_data: bytes, *, rebuild: bool) -> Iterator[bytes]:
     """Yield the messages of a task. Its files are deleted if it fails or its messages are not taken."""
     messages: list[CommitMessage] = []
     try:
-        for batch in _decode_batches(piece):
+        for batch in _decode_batches(task_data):
             messages += file_indexes.rewrite_batch(ctx, batch, rebuild=rebuild)
         for message in messages:
             yield message.to_bytes()

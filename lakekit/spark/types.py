@@ -241,9 +241,9 @@ def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _relabel_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _relabel_type(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     """Return the same buffers under a type that differs in metadata alone, as that of a variant does."""
-    return array if array.type.equals(wanted, check_metadata=True) else array.cast(wanted)
+    return array if array.type.equals(target_type, check_metadata=True) else array.cast(target_type)
 
 
 @lru_cache(maxsize=1024)

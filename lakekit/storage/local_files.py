@@ -153,11 +153,11 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def make_storage_failure(path: str, wrong: OSError | ValueError) -> StorageFailed:
+def make_storage_failure(path: str, error: OSError | ValueError) -> StorageFailed:
     """Return the error for a failed system call; a `StorageFailed` is returned unchanged."""
-    if isinstance(wrong, StorageFailed):
-        return wrong
-    if isinstance(wrong, (FileNotFoundError, NotADirectoryError)):
+    if isinstance(error, StorageFailed):
+        return error
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return FileMissing(f"{path} does not exist", path=path)
-    why = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
-    return StorageFailed(f"{ascii(path) if isinstance(wrong, ValueError) else path}: {why}", path=path)
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StorageFailed(f"{ascii(path) if isinstance(error, ValueError) else path}: {why}", path=path)

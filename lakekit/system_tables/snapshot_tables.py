@@ -108,7 +108,7 @@ def _format_partition(ctx: TableContext, partition: bytes) -> str:
     """Return the values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
     fields = ctx.schema.partition_fields
     texts = (
-        "null" if value is None else partitions_of.print_value(value, f.type, legacy=False)
+        "null" if value is None else partitions_of.print_value(value, f.type, legacy_form=False)
         for value, f in zip(_decode_row(partition, fields), fields, strict=True)
     )
     return "{" + ", ".join(texts) + "}"
@@ -338,7 +338,7 @@ def _sum_partitions(ctx: TableContext, at: At, *, legacy_names: bool) -> pl.Data
     def directory(data: bytes) -> str:
         """Return the name of the partition's directory, not escaped."""
         texts = partitions_of.partition_texts(
-            paths.partition_values(ctx, data), types, default_name=default, legacy=legacy_names
+            paths.partition_values(ctx, data), types, default_name=default, legacy_form=legacy_names
         )
         return "/".join(f"{name}={text}" for name, text in zip(ctx.schema.partition_keys, texts, strict=True))
 

@@ -229,7 +229,7 @@ class FormatTable(Table):
         legacy = options.partition_legacy_name
         values = [
             partitions.partition_texts(
-                folder.partition_values, types, default_name=options.partition_default_name, legacy=legacy
+                folder.partition_values, types, default_name=options.partition_default_name, legacy_form=legacy
             )
             for folder in level
         ]

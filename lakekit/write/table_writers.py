@@ -333,7 +333,7 @@ class BucketWriters:
             parallel_map(
                 lambda writer: writer.flush_and_compact(wait=wait_compaction),
                 self._open.values(),
-                after=lambda _: under_way.advance(),
+                on_done=lambda _: under_way.advance(),
             )
         index = (
             PreparedIndexes({}, {})

@@ -97,19 +97,20 @@ class ValueLocation:
         own = self.row_of
         return replace(self, path=f"{self.path}.{name}", row_of=own if row_of is None else lambda i: own(row_of(i)))
 
-    def bad_value(self, wrong: pl.Series, values: pl.Series, reason: str, advice: str) -> ValueOutOfRange:
-        """Return the error about the first value where the mask `wrong` is true."""
-        index = wrong.alias("").arg_true()[0]
+    def bad_value(self, is_wrong: pl.Series, values: pl.Series, reason: str, advice: str) -> ValueOutOfRange:
+        """Return the error about the first value where the mask `is_wrong` is true."""
+        index = is_wrong.alias("").arg_true()[0]
         return ValueOutOfRange(
             f"row {self.row_of(index)}: column {self.path} of {self.table} holds {format_value_at(values, index)}, "
             f"{reason}. {advice}",
             column=self.column,
         )
 
-    def bad_null(self, at: int) -> ValueOutOfRange:
+    def bad_null(self, index: int) -> ValueOutOfRange:
         """Return the error about a null in a NOT NULL column."""
         return ValueOutOfRange(
-            f"row {self.row_of(at)}: column {self.path} of {self.table} is NOT NULL and the row has no value there (a "
+            f"row {self.row_of(index)}: column {self.path} of {self.table} is NOT NULL and the row has no value there "
+            "(a "
             "default does not stand in). Give it a value, or leave the row out",
             column=self.column,
         )
@@ -126,22 +127,22 @@ class ValueLocation:
         )
 
 
-def format_value_at(values: pl.Series, at: int) -> str:
+def format_value_at(values: pl.Series, index: int) -> str:
     """One of some values as messages show it: times that Python has no date for as their count."""
-    return format_raw_count(values, at) or format_value(values[at])
+    return format_raw_count(values, index) or format_value(values[index])
 
 
-def format_raw_count(values: pl.Series, at: int) -> str | None:
+def format_raw_count(values: pl.Series, index: int) -> str | None:
     """Return the raw count of a time that Python's datetime cannot hold; None for other values and null."""
     dtype = values.dtype
-    if not dtype.is_temporal() or values.to_physical()[at] is None:
+    if not dtype.is_temporal() or values.to_physical()[index] is None:
         return None
     if isinstance(dtype, (pl.Datetime, pl.Duration)):
-        count, since = int(values.to_physical()[at]), " since 1970" if isinstance(dtype, pl.Datetime) else ""
+        count, since = int(values.to_physical()[index]), " since 1970" if isinstance(dtype, pl.Datetime) else ""
         if since == "" or not _FIRST_SECOND <= count // _TICKS_PER_SECOND[dtype.time_unit] < _END_SECOND:
             return f"{count} {dtype.time_unit}{since}"
-    elif isinstance(dtype, pl.Date) and not _FIRST_SECOND <= int(values.to_physical()[at]) * 86_400 < _END_SECOND:
-        return f"day {int(values.to_physical()[at])} since 1970"
+    elif isinstance(dtype, pl.Date) and not _FIRST_SECOND <= int(values.to_physical()[index]) * 86_400 < _END_SECOND:
+        return f"day {int(values.to_physical()[index])} since 1970"
     return None
 
 

@@ -18,7 +18,7 @@ names = st.text(max_size=20)
 def test_a_table_is_never_wider_than_asked(data, width, limit):
     heads = data.draw(st.lists(names, min_size=1, max_size=6))
     rows = data.draw(st.lists(st.tuples(*[values for _ in heads]), max_size=8))
-    drawn = cards.table_text(heads, rows, width=width, limit=limit)
+    drawn = cards.table_text(heads, rows, width=width, max_rows=limit)
     assert all(humanize.display_width(line) <= width for line in drawn.split("\n"))
     assert drawn.replace("\n", "").isprintable()
     assert (f"… {len(rows) - limit} more" in drawn) == (len(rows) > limit)

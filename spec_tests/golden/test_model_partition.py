@@ -62,7 +62,7 @@ TEXTS: list[tuple[str, Any, str, str]] = [  # type, value, legacy text, SQL text
 def test_texts(type_text: str, value: Any, legacy: str, sql: str) -> None:
     t = parse(type_text)
     assert partition.partition_texts([value], [t]) == (legacy,)
-    assert partition.partition_texts([value], [t], legacy=False) == (sql,)
+    assert partition.partition_texts([value], [t], legacy_form=False) == (sql,)
     for text in (legacy, sql):
         (found,) = partition.parse_partition([text], [t])
         assert found == value
@@ -70,11 +70,11 @@ def test_texts(type_text: str, value: Any, legacy: str, sql: str) -> None:
 
 
 def test_a_time_finer_than_its_type_shows_all_digits_of_the_type() -> None:
-    assert partition.partition_texts([3723001], [parse("TIME(2)")], legacy=False) == ("01:02:03.00",)
+    assert partition.partition_texts([3723001], [parse("TIME(2)")], legacy_form=False) == ("01:02:03.00",)
 
 
 def test_bytes_have_a_text_only_in_sql() -> None:
-    assert partition.partition_texts(["é".encode()], [parse("BYTES")], legacy=False) == ("é",)
+    assert partition.partition_texts(["é".encode()], [parse("BYTES")], legacy_form=False) == ("é",)
     with pytest.raises(Unsupported, match="legacy-name=false"):
         partition.partition_texts([b"a"], [parse("BYTES")])
     with pytest.raises(Unsupported):
@@ -158,7 +158,10 @@ def test_directories_of_golden_tables(table: Path) -> None:
         said = partition.parse_partition_path(directory)
         assert tuple(name for name, _ in said) == schema.partition_keys
         values = partition.parse_partition([text for _, text in said], types, default_name=default)
-        assert partition.partition_path(schema.partition_keys, partition.partition_texts(values, types, default_name=default, legacy=legacy)) == directory + "/"
+        assert (
+            partition.partition_path(schema.partition_keys, partition.partition_texts(values, types, default_name=default, legacy_form=legacy))
+            == directory + "/"
+        )
 
 
 # ---- layout ------------------------------------------------------------------------------------------------------------------------------------

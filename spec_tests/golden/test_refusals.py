@@ -133,7 +133,7 @@ def test_encrypted_parquet(tables_path, tmp_path):
 
 def test_partition_directories_named_by_an_objects_identity():
     with pytest.raises(Unsupported) as refused:
-        partition.partition_texts([b"x"], [lk.DataType(root="VARBINARY", length=1)], legacy=True)
+        partition.partition_texts([b"x"], [lk.DataType(root="VARBINARY", length=1)], legacy_form=True)
     assert refused.value.feature == "partition.legacy-binary"
 
 

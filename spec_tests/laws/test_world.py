@@ -121,7 +121,7 @@ def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
 
 def test_each_says_what_is_done_in_order_and_in_the_thread_that_asked() -> None:
     said: list[tuple[int, int]] = []
-    assert parallel.parallel_map(lambda n: n * n, range(9), after=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
+    assert parallel.parallel_map(lambda n: n * n, range(9), on_done=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
     assert said == [(n, threading.get_ident()) for n in range(9)]
 
 

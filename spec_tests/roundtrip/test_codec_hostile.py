@@ -160,9 +160,9 @@ def test_small_input_takes_no_great_memory(decode: Callable[[bytes], Any], most:
 
 
 def test_a_bitmap_with_a_known_number_of_rows_is_held_to_it() -> None:
-    assert len(roaring.decode_positions(bomb(8), limit=8 * 65536)) == 8 * 65536
+    assert len(roaring.decode_positions(bomb(8), max_positions=8 * 65536)) == 8 * 65536
     with pytest.raises(LimitExceeded, match="claims 524288 positions; at most 100 are expected"):
-        roaring.decode_positions(bomb(8), limit=100)
+        roaring.decode_positions(bomb(8), max_positions=100)
 
 
 @pytest.mark.parametrize(

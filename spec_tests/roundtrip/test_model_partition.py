@@ -59,13 +59,13 @@ TYPED = st.sampled_from(VALUES).flatmap(lambda pair: st.tuples(st.just(parse(pai
 def test_values_come_back_from_directories(typed: list[tuple[DataType, Any]], legacy: bool) -> None:
     types, values = [t for t, _ in typed], [value for _, value in typed]
     names = [f"k{number}=" for number in range(len(types))]
-    texts = partition.partition_texts(values, types, legacy=legacy)
+    texts = partition.partition_texts(values, types, legacy_form=legacy)
     directory = partition.partition_path(names, texts)
     assert partition.parse_partition_path(directory) == tuple(zip(names, texts, strict=True))
     assert all(is_plain_name(part) or len(part.encode()) > 255 for part in directory.split("/")[:-1])
     found = partition.parse_partition(texts, types)
     assert list(found) == values
-    assert partition.partition_texts(found, types, legacy=legacy) == texts
+    assert partition.partition_texts(found, types, legacy_form=legacy) == texts
 
 
 @given(st.text(max_size=20))

@@ -131,14 +131,14 @@ def new_entry(
     return _set_columns(entry, schema)
 
 
-def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, is_syncing: bool) -> Entry:
+def update_entry(entry: Entry, schema: TableSchema, removed_names: Iterable[str], *, is_syncing: bool) -> Entry:
     """Return the entry after the table's schema changed; parameters of other engines stay."""
     options = (
         schema.options
         if is_syncing
         else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
     )
-    removed_keys = set(removed)
+    removed_keys = set(removed_names)
     parameters = {
         key: value
         for key, value in {
@@ -490,14 +490,14 @@ class HiveMetastore:
 
     # ---- what a table's changes need -------------------------------------------------------------
 
-    def update_table_entry(self, database: str, table: str, schema: TableSchema, removed: Iterable[str]) -> None:
+    def update_table_entry(self, database: str, table: str, schema: TableSchema, removed_names: Iterable[str]) -> None:
         """Update the entry of a table by its schema."""
         entry = self.find_entry(database, table)
         if entry is not None:
             self._alter_table(
                 database,
                 table,
-                update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")),
+                update_entry(entry, schema, removed_names, is_syncing=self.settings.of("sync-all-properties")),
             )
 
     @contextmanager

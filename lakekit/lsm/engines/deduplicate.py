@@ -34,8 +34,8 @@ def winners(section: pl.DataFrame, spec: MergeSpec) -> Bools:
     return mask_newest(section, spec) if part is None else newest_within(section, spec, part)
 
 
-def newest_within(section: pl.DataFrame, spec: MergeSpec, part: Bools) -> Bools:
-    """Return the newest versions among the rows that are set in `part`."""
+def newest_within(section: pl.DataFrame, spec: MergeSpec, group_mask: Bools) -> Bools:
+    """Return the newest versions among the rows that are set in `group_mask`."""
     mask = np.zeros(section.height, bool)
-    mask[np.flatnonzero(part)] = mask_newest(section.filter(pl.Series(part)), spec)
+    mask[np.flatnonzero(group_mask)] = mask_newest(section.filter(pl.Series(group_mask)), spec)
     return mask

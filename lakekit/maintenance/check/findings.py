@@ -128,9 +128,9 @@ RESTORE_REMEDY = "put the file back from a copy; else t.rollback to a snapshot o
 REBUILD_INDEX_REMEDY = "rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew from them"
 
 
-def format_value(values: pl.Series, at: int) -> str:
+def format_value(values: pl.Series, index: int) -> str:
     """Return the value at an index as findings show it."""
-    return format_raw_count(values, at) or format_cell(values[at])
+    return format_raw_count(values, index) or format_cell(values[index])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -166,14 +166,14 @@ class Findings:
         self.paths |= other_findings.paths
 
     @contextmanager
-    def reading_file(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
+    def reading_file(self, subject: str, path: str, remedy: str | None = None) -> Iterator[None]:
         """Count a file as looked at, and turn an error of the block into a finding, as `as_findings` does."""
         self.paths.add(path)
-        with self.as_findings(what, path, remedy):
+        with self.as_findings(subject, path, remedy):
             yield
 
     @contextmanager
-    def as_findings(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
+    def as_findings(self, subject: str, path: str, remedy: str | None = None) -> Iterator[None]:
         """Turn an error of the block into a finding, with that `remedy` if it has one.
 
         What lakekit cannot read becomes advice, since it is no fault of the table.
@@ -182,11 +182,11 @@ class Findings:
             yield
         except FileMissing as missing:
             self.add_problem(
-                f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK_REMEDY
+                f"{subject} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK_REMEDY
             )
         except (Unsupported, ValueOutOfRange) as refused:
             self.add_advice(
-                f"{what} was not looked into",
+                f"{subject} was not looked into",
                 refused.message,
                 path=refused.path or path,
                 remedy="let the engine that wrote it check it",
@@ -194,11 +194,11 @@ class Findings:
         except LocationNotAllowed as refused:
             remedy = f"open the table with the option {ALLOWED_LOCATIONS}"
             self.add_advice(
-                f"{what} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy
+                f"{subject} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy
             )
         except InvalidOption as refused:
             self.add_advice(
-                f"{what} was not looked into",
+                f"{subject} was not looked into",
                 refused.message,
                 path=path,
                 field=refused.key,
@@ -207,7 +207,7 @@ class Findings:
         except LakekitError as damaged:
             named = getattr(damaged, "path", None) or path
             self.add_problem(
-                f"{what} is unreadable",
+                f"{subject} is unreadable",
                 damaged.message,
                 path=named,
                 field=getattr(damaged, "field", None),
@@ -216,7 +216,7 @@ class Findings:
         except external_reader.FOREIGN_FAILURES as damaged:
             pass_interrupt(damaged)
             self.add_problem(
-                f"{what} is unreadable",
+                f"{subject} is unreadable",
                 (str(damaged).splitlines() or [type(damaged).__name__])[0],
                 path=path,
                 remedy=remedy or RESTORE_REMEDY,

@@ -106,7 +106,7 @@ def check_snapshot(ctx: TableContext, snapshot: Snapshot, findings: Findings) ->
     )
 
 
-def _check_row_ids(snapshot: Snapshot, live_entries: ManifestEntries, where: str, findings: Findings) -> None:
+def _check_row_ids(snapshot: Snapshot, live_entries: ManifestEntries, location: str, findings: Findings) -> None:
     """Check that the next row id is above the row ids of all files, so that no commit repeats one."""
     first = live_entries.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
@@ -120,7 +120,7 @@ def _check_row_ids(snapshot: Snapshot, live_entries: ManifestEntries, where: str
         findings.add_problem(
             "next row id is taken",
             message,
-            path=where,
+            path=location,
             field="nextRowId",
             remedy="t.rollback to a snapshot before it, or put the file back from a copy",
         )
@@ -255,7 +255,7 @@ def _first_value_text(values: pa.Array, order: str) -> str:
     return format_value(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
 
 
-def _live_entries(entries: ManifestEntries, findings: Findings, where: str, *, is_complete: bool) -> ManifestEntries:
+def _live_entries(entries: ManifestEntries, findings: Findings, location: str, *, is_complete: bool) -> ManifestEntries:
     """Return the live files; files that are added twice are reported and counted once."""
     kinds = entries.integers("kind")
     group = columns_of.identity_codes(entries)
@@ -270,7 +270,7 @@ def _live_entries(entries: ManifestEntries, findings: Findings, where: str, *, i
             findings.add_problem(
                 what,
                 f"the manifests of the snapshot contradict each other about {name}",
-                path=where,
+                path=location,
                 field="_FILE_NAME",
                 remedy=remedy,
             )
@@ -329,9 +329,9 @@ def check_history(ctx: TableContext, findings: Findings) -> None:
 _MAX_SHOWN = 8
 
 
-def missing_ranges(numbers: Sequence[int]) -> list[range]:
+def missing_ranges(ids: Sequence[int]) -> list[range]:
     """Return the gaps in ascending numbers, each as the range of missing numbers."""
-    return [range(low + 1, high) for low, high in pairwise(numbers) if high - low > 1]
+    return [range(low + 1, high) for low, high in pairwise(ids) if high - low > 1]
 
 
 def describe_ranges(gaps: Sequence[range]) -> str:

@@ -168,7 +168,9 @@ def find_false_statistics(ctx: TableContext, file: DataFileMeta, frame: pl.DataF
         yield from _find_false_stats(file.value_stats, [by_name[name] for name in names], frame, "_VALUE_STATS")
 
 
-def _find_false_stats(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame, where: str) -> Iterator[Discrepancy]:
+def _find_false_stats(
+    stats: Stats, fields: Sequence[Field], frame: pl.DataFrame, location: str
+) -> Iterator[Discrepancy]:
     bounded = [i for i, field in enumerate(fields) if has_bounds(field.type)]
     types = [field.type for field in fields]
     ends: list[list[pa.Array]] = []
@@ -179,9 +181,9 @@ def _find_false_stats(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame
                 for row in (stats.min_values, stats.max_values)
             ]
     except LakekitError as damaged:  # of the manifest's entry: the file may be whole
-        yield where, f"the bounds in the manifest cannot be read: {damaged.message}"
+        yield location, f"the bounds in the manifest cannot be read: {damaged.message}"
     for i, low, high in zip(bounded, *ends, strict=True) if ends else ():
-        yield from _find_passed_bounds(fields[i], frame[fields[i].name], low, high, where)
+        yield from _find_passed_bounds(fields[i], frame[fields[i].name], low, high, location)
     for field, nulls in zip(fields, stats.null_counts or (), strict=False):
         if (
             nulls is not None
@@ -190,13 +192,13 @@ def _find_false_stats(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame
             and (null_count := frame[field.name].null_count()) != nulls
         ):
             yield (
-                f"{where}.{field.name}",
+                f"{location}.{field.name}",
                 f"{format_count(null_count)} values are null, the manifest says {format_count(nulls)}",
             )
 
 
 def _find_passed_bounds(
-    field: Field, column: pl.Series, min_keys: pa.Array, max_keys: pa.Array, where: str
+    field: Field, column: pl.Series, min_keys: pa.Array, max_keys: pa.Array, location: str
 ) -> Iterator[Discrepancy]:
     dtype = polars_type(field.type)
     least, most = (pl.Series(bound).cast(dtype) for bound in (min_keys, max_keys))
@@ -207,7 +209,7 @@ def _find_passed_bounds(
         least, most, values = (series.str.strip_chars_end(" ") for series in (least, most, values))
     if not least.null_count() and (values < least).any():
         yield (
-            f"{where}.{field.name}",
+            f"{location}.{field.name}",
             (
                 f"the smallest value is {format_value(values, values.arg_min() or 0)}, the manifest says "
                 f"{format_value(least, 0)}"
@@ -215,7 +217,7 @@ def _find_passed_bounds(
         )
     if not most.null_count() and (values > most).any():
         yield (
-            f"{where}.{field.name}",
+            f"{location}.{field.name}",
             (
                 f"the greatest value is {format_value(values, values.arg_max() or 0)}, the manifest says "
                 f"{format_value(most, 0)}"
@@ -269,7 +271,7 @@ def check_rows(
     ctx: TableContext,
     entries: ManifestEntries,
     paths: list[str],
-    wanted: list[int],
+    indices: list[int],
     hashes: HashesByBucket | None,
     findings: Findings,
     *,
@@ -277,13 +279,13 @@ def check_rows(
 ) -> None:
     """Check the rows of the files of some entries, one after the other.
 
-    `wanted`: indices of the entries. `hashes`: the hash indexes; None where the files are changelogs. `isolated_check`:
-    gets the files whose bytes no checksum vouches for, which are all but Avro files and Parquet files with right
-    checksums.
+    `indices`: indices of the entries. `hashes`: the hash indexes; None where the files are changelogs.
+    `isolated_check`: gets the files whose bytes no checksum vouches for, which are all but Avro files and Parquet files
+    with right checksums.
     """
     totals = entries.integers("total_buckets")
     seen = {ctx.schema.id: ctx}
-    for i in wanted:
+    for i in indices:
         with findings.reading_file("data file" if hashes is not None else "changelog file", paths[i]):
             file = entries.file(i)
             if file.schema_id not in seen:

@@ -380,7 +380,7 @@ def check_deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
         entry = data[vector["f1"] : vector["f1"] + vector["f2"] + index_files.ENTRY_OVERHEAD_BYTES]
         check_equal(
             f"vector {number}",
-            index_files.decode_vector_entry(entry, limit=len(positions)).tolist(),
+            index_files.decode_vector_entry(entry, max_positions=len(positions)).tolist(),
             positions.tolist(),
         )
 
