@@ -251,7 +251,7 @@ def extract(name: str, value: TypedExpression, zone: str) -> TypedExpression:
         return typed_value(clock_parts[name](value.expr).cast(pl.Int64()), pl.Int64(), value)
     if name == "epoch" and isinstance(value.dtype, pl.Duration):
         micros = value.expr.cast(pl.Duration("us")).to_physical().cast(pl.Float64())
-        return typed_value(micros / full_column(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)
+        return typed_value(micros / repeat_float_constant(pl.lit(1e6), micros, pl.Float64()), pl.Float64(), value)
     if name == "epoch" and value.is_moment:
         zoned = as_timestamp(value, pl.Datetime("us", getattr(value.dtype, "time_zone", None)), zone)
         micros = zoned.expr.to_physical().cast(pl.Float64())
