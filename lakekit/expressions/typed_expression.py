@@ -193,6 +193,8 @@ def failure_of(text: str) -> str | None:
     """Return what failed, by Polars' error about `fails_where`, a CAST or 128 bits; None for another error."""
     if (what := _NOT_COMPUTED.search(text)) is not None:
         return what[1]
+    if "overflow in decimal" in text:
+        return "a DECIMAL has more than 38 digits"
     value = _UNFIT_VALUE.search(text)
     return None if value is None else f"{value[1]} does not fit the type that it is cast to"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakekit.errors import LakekitError, SchemaMismatch, SqlError
+from lakekit.errors import LakekitError, SchemaMismatch, SqlError, ValueOutOfRange
 from spec_tests.condition_doors import DOORS, OPTIONS, judged, table_and_oracle
 from spec_tests.drawn_conditions import Draw, conditions
 
@@ -77,4 +77,11 @@ def test_what_is_asked_before_keeps_a_part_from_failing(tmp_path: Path, door: st
 def test_what_is_not_computed_is_refused_by_name(tmp_path: Path, text: str) -> None:
     table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
     with pytest.raises((SqlError, SchemaMismatch), match=r"(?s)line 1, column \d+: .*\^"):
+        table.catalog().table("db.t").delete(text)
+
+
+@pytest.mark.parametrize("text", ["d253 * 123456789012345678.5 > 1", "CAST(i64 AS TINYINT) = 1", "CAST(f64 AS BIGINT) = 1", "CAST(num AS INT) = 1"])
+def test_a_number_beyond_its_type_is_out_of_range(tmp_path: Path, text: str) -> None:
+    table, _ = table_and_oracle(tmp_path, "append", SEED)
+    with pytest.raises(ValueOutOfRange, match=r"does not fit the type|more than 38 digits"):
         table.catalog().table("db.t").delete(text)
