@@ -467,6 +467,11 @@ def _replace_name(node: Node, text: QueryText, *parts: str | QueryText) -> None:
 
 def _shorten(column: Node, named: Mapping[tuple[str, str], str], text: QueryText | None) -> None:
     """Remove the database from a column's name: the table goes by its alias in the tree."""
+    outer = named.get((column.text("catalog").lower(), column.text("db").lower()))
+    if outer is not None and text is not None:  # a field of a column: db.t.column.field
+        first, last = column.args["catalog"], column.args["db"]
+        text.replace(int(first.meta["start"]), int(last.meta["end"]) + 1, quoted(outer))
+        return
     alias = named.get((column.text("db").lower(), column.text("table").lower()))
     if alias is not None:
         if text is not None:

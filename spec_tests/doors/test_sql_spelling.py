@@ -19,6 +19,7 @@ def cat(tmp_path_factory):
     cat.sql("CREATE TABLE shop.t (id INT, `order id` INT, d DATE, ts TIMESTAMP(6), v STRING, u STRING)")
     cat.sql(f"INSERT INTO shop.t {ROWS}")
     cat.table("shop.t").create_tag("v1")
+    cat.sql("CREATE TABLE shop.s (r ROW<a INT, b ROW<c INT>>); INSERT INTO shop.s SELECT {'a': 1, 'b': {'c': 2}}")
     cat.sql("INSERT INTO shop.t SELECT 9, 9, DATE '2024-09-09', TIMESTAMP '2024-09-09 09:00:00', 'z', 'year'")
     return cat
 
@@ -90,6 +91,7 @@ def test_a_query_means_what_it_means_to_duckdb(cat, con, text):
         ("SELECT count(id) FROM shop.t FOR VERSION AS OF 1", [(3,)]),
         ("SELECT count(o.id) FROM shop.t /*+ OPTIONS('scan.tag-name' = 'v1') */ o", [(3,)]),
         ("SELECT count(id) FROM table_changes('shop.t', 1, 2)", [(1,)]),
+        ("SELECT shop.s.r.a, shop.s.r.b.c + 1 FROM shop.s", [(1, 3)]),
         ("SELECT a + b FROM UNNEST([{'a': 1, 'b': 2}]) AS s(a, b)", [(3,)]),
         ("SELECT CAST(NULL AS ARRAY<ROW<a INT, b TIMESTAMP_LTZ(3)>>), CAST('a' AS BYTES), TIME(3) '10:00:00'::VARCHAR", [(None, b"a", "10:00:00")]),
         ("SELECT regexp_like(v, 'a.b'), id - regexp_count(v, 'a') * 1 FROM shop.t WHERE id = 1", [(True, 0)]),
