@@ -112,7 +112,10 @@ def _zone_ns(count: int, zone: str, *, is_local: bool) -> int:
 
 
 def moment_literal(count: int, dtype: pl.DataType) -> TypedExpression:
-    """Return the literal of a count of nanoseconds as DATE, TIME or TIMESTAMP; digits beyond the unit are cut."""
+    """Return the literal of a count of nanoseconds as DATE, TIME or TIMESTAMP; digits beyond the unit are cut.
+
+    A TIME or a TIMESTAMP keeps them in its count, which a value of the type then does not equal; a DATE is a day.
+    """
     if isinstance(dtype, pl.Time):
         micros = count // _MICRO_NS
         clock = time(micros // 3_600_000_000, micros // 60_000_000 % 60, micros // 1_000_000 % 60, micros % 1_000_000)
@@ -123,7 +126,7 @@ def moment_literal(count: int, dtype: pl.DataType) -> TypedExpression:
             expr = pl.lit(date(1970, 1, 1) + timedelta(days=days), dtype)
         except OverflowError:
             expr = pl.lit(days, pl.Int32()).cast(pl.Date())
-        return TypedExpression(expr, dtype, count, is_constant=True)
+        return TypedExpression(expr, dtype, days * DAY_NS, is_constant=True)
     assert isinstance(dtype, pl.Datetime)
     unit = NS_OF_UNIT[dtype.time_unit]
     if (

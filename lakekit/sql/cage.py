@@ -101,7 +101,7 @@ def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - 
     database.execute(f"SET memory_limit = '{memory}'")
     database.execute(f"SET temp_directory = '{runtime.scratch_folder().replace(chr(39), chr(39) * 2)}'")
     database.execute(f"SET max_temp_directory_size = '{_MAX_SPILL}'")
-    database.execute("SET TimeZone = 'UTC'")
+    database.execute("SET GLOBAL TimeZone = 'UTC'")  # GLOBAL: a connection of its own gets the machine's otherwise
     database.execute("SET enable_progress_bar = false")
     database.execute("SET produce_arrow_string_view = true")
     for name, sign in SUMS.items():  # scalar: three
