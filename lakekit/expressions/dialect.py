@@ -27,6 +27,7 @@ class LakekitDialect(DuckDB):
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot declares it so
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the same
         COMMANDS = set()  # noqa: RUF012 - sqlglot would keep what follows CALL as one text, cut at any semicolon
+        KEYWORDS = {key: kind for key, kind in DuckDB.Tokenizer.KEYWORDS.items() if key != "?::"}  # noqa: RUF012 - a parameter, and ::
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes
         """DuckDB's grammar, and `t@tag`; nodes that a query's text is changed at know their place, `meta["span"]`.
@@ -108,6 +109,15 @@ class LakekitDialect(DuckDB):
             return table
 
 
+class ParameterDialect(LakekitDialect):
+    """Lakekit's dialect for texts without a dollar quote: sqlglot takes `$1,$` of `$1,$2` for one that begins."""
+
+    class Tokenizer(LakekitDialect.Tokenizer):
+        """Lakekit's tokens, in which a dollar is the sign of a parameter, or a part of a name."""
+
+        HEREDOC_STRINGS = []  # noqa: RUF012 - sqlglot declares it so
+
+
 _TERMS = frozenset({TokenType.PLUS, TokenType.DASH})
 _FACTORS = frozenset({TokenType.STAR})
 
@@ -138,6 +148,6 @@ def spark_statement_dialect() -> Any:
             """A word makes no text of what follows it."""
 
             COMMANDS: set[Any] = set()  # noqa: RUF012 - sqlglot declares it so
-            KEYWORDS = {key: kind for key, kind in spark.Tokenizer.KEYWORDS.items() if key != "/*+"}  # noqa: RUF012 - the same
+            KEYWORDS = {key: kind for key, kind in spark.Tokenizer.KEYWORDS.items() if key not in ("/*+", "?::")}  # noqa: RUF012 - the same
 
     return SparkStatementDialect()

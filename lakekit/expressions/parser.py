@@ -23,7 +23,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.errors import SqlError
-from lakekit.expressions.dialect import LakekitDialect, spark_statement_dialect
+from lakekit.expressions.dialect import LakekitDialect, ParameterDialect, spark_statement_dialect
 from lakekit.options.redaction import piece, without_secrets
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _MAX_LINE_CHARS = 120
 """The length of a line of the text in an error; a longer one is cut around the place."""
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _BRACKETS = frozenset("()[]{}")
+_DOLLAR_QUOTE = re.compile(r"(?<![\w$])\$(?:[^\W\d]\w*)?\$")
 _HALF = re.compile("[\ud800-\udfff]")
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)
@@ -177,8 +178,9 @@ def tokenize(source: SqlText) -> list[Token]:
         raise source.error(MAX_CHARS, f"a text of {len(text):,} characters; at most {MAX_CHARS:,} are parsed")
     if (half := _HALF.search(text)) is not None:
         raise source.error(half.start(), f"{half[0]!a} is half of a character")
+    has_dollar_quote = source.dialect != "lakekit" or "$" not in text or _DOLLAR_QUOTE.search(text) is not None
     try:
-        tokens: list[Token] = _dialect_of(source.dialect).tokenize(text)
+        tokens: list[Token] = _dialect_of(source.dialect if has_dollar_quote else "lakekit-parameters").tokenize(text)
     except TokenError:
         tokens = []
         failed = True
@@ -191,6 +193,8 @@ def tokenize(source: SqlText) -> list[Token]:
         kind, written = token.token_type, token.text
         if kind is TokenType.NUMBER and _NUMBER.fullmatch(written) is None:
             raise source.error(token.start, f"{written[:40]!r} is no number; write blanks around + and -")
+        if kind is TokenType.HEREDOC_STRING and _DOLLAR_QUOTE.match(text, token.start) is None:
+            raise source.error(token.start, "beside texts in dollar quotes a blank stands behind a parameter")
         if written in _BRACKETS:
             depth += (kind in _OPEN) - (kind in _CLOSE)
             if depth > MAX_DEPTH:
@@ -202,10 +206,13 @@ def tokenize(source: SqlText) -> list[Token]:
 def _dialect_of(name: str) -> Any:
     """Return a dialect of sqlglot.
 
-    `spark-statement` has the tokens of a statement, in which no word makes a text of what follows it.
+    `spark-statement` has the tokens of a statement, in which no word makes a text of what follows it;
+    `lakekit-parameters` those of a text without a dollar quote.
     """
     if name == "spark-statement":
         return spark_statement_dialect()
+    if name == "lakekit-parameters":
+        return ParameterDialect()
     return LakekitDialect() if name == "lakekit" else sqlglot.Dialect.get_or_raise(name)
 
 

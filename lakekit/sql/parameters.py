@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
+_JOINING = ("_", "$", ":", "?")
+"""What would be one token with the name of a parameter beside it, as letters and digits are."""
+
 
 @dataclass(frozen=True, slots=True)
 class NamedFrame:
@@ -85,9 +88,17 @@ def _renamed(text: str, marks: Sequence[Token], sign: str, number_sign: str) -> 
     for token in sorted(marks, key=lambda token: token.start):  # scalar: one a parameter
         count += token.value == "?"
         name = f"{number_sign}{count}" if token.value == "?" else f"{sign}{token.value}"
-        pieces += [text[at : token.start], name]
+        sides = text[max(0, token.start - 1) : token.start], text[token.end : token.end + 1]
+        before, after = (" " if side and _joins(side, text) else "" for side in sides)
+        pieces += [text[at : token.start], before, name, after]
         at = token.end
     return "".join([*pieces, text[at:]])
+
+
+def _joins(sign: str, text: str) -> bool:
+    """Return whether a sign beside the name of a parameter may be one token with it."""
+    is_in_quote = "$" in text and not sign.isspace()  # sqlglot takes `$1,$` for a dollar quote, but for blanks in it
+    return sign.isalnum() or sign in _JOINING or is_in_quote
 
 
 def bind(tree: Node, values: Mapping[str, Any]) -> Node:

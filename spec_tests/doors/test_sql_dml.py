@@ -106,3 +106,42 @@ def test_no_function_of_several_rows_is_a_constant():
                 found.append(call.format(name))
     assert len(names) > 100
     assert found == []
+
+
+# ---- parameters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", ["lakekit", "spark"])
+@pytest.mark.parametrize(
+    ("text", "values", "row"),
+    [
+        ("SELECT ?,?", [1, 2], (1, 2)),
+        ("SELECT ?-? AS z", [1, 2], (-1,)),
+        ("SELECT ?::INT AS z", ["7"], (7,)),
+        ("SELECT :a,:b", {"a": 1, "b": 2}, (1, 2)),
+        ("SELECT :a::INT,:b::INT", {"a": "1", "b": "2"}, (1, 2)),
+        ("SELECT $1,$2", [1, 2], (1, 2)),
+        ("SELECT $a,$b,$a,$c", {"a": 1, "b": 2, "c": 3}, (1, 2, 1, 3)),
+        ("SELECT '?'||?||'$1,$2'", ["q"], ("?q$1,$2",)),
+        ("SELECT [?,?] AS z", [1, 2], ([1, 2],)),
+        ("SELECT ?AS a,?AS b", [1, 2], (1, 2)),
+        ("SELECT CASE WHEN 1=?THEN ?ELSE?END AS z", [1, 2, 3], (2,)),
+        ("SELECT count(*) FROM t$snapshots WHERE snapshot_id IN(?,?)", [1, 2], (1,)),
+    ],
+)
+def test_parameters_need_no_blanks(cat, dialect, text, values, row):
+    """`?,?` became `$1,$2`, of which sqlglot took `$1,$` for the begin of a dollar quote."""
+    assert cat.sql(text, values, dialect=dialect).collect().rows() == [row]
+
+
+def test_parameters_stand_beside_dollar_quotes(cat):
+    assert cat.sql("SELECT $$it's ?$$,?,? , $q$ ? $q$", [1, 2]).collect().rows() == [("it's ?", 1, 2, " ? ")]
+    with pytest.raises(SqlError, match=r"a blank stands behind a parameter|does not end"):
+        cat.sql("SELECT $$it's$$,$a,$b,$a,$c", {"a": 1, "b": 2, "c": 3})
+
+
+def test_statements_take_parameters_without_blanks(cat):
+    cat.sql("INSERT INTO t VALUES (?,?,?)", [9, "it's; $1,$2", None])
+    cat.sql("DELETE FROM t WHERE id=?OR id=?", [0, 1])
+    cat.sql("UPDATE t SET g=:g,s=:s WHERE id=:i", {"g": 8, "s": "z", "i": 2})
+    assert rows(cat) == [(2, "z", 8), *ROWS[3:], (9, "it's; $1,$2", None)]
