@@ -70,6 +70,8 @@ Without them it takes such an operand for INTEGER, and rounds it; with them it c
 """
 AMBIGUOUS_TEXT = "has multiple overloads that match"
 """A part of DuckDB's error about an operand of an unknown type."""
+UNREACHED_WITH = "is the name of a WITH that does not reach so far"
+"""A part of the error about a name that DuckDB takes for another's than the query's WITH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +156,17 @@ class QueryRun:
     def relation(self, sql: str) -> Any:
         """Return a relation of DuckDB, which is bound and not computed. Raises what `translate` returns."""
         return self.wait(partial(self._bind, sql))
+
+    def define(
+        self, sql: str, *, source: SqlText | None = None, duckdb_sql: tuple[str, Callable[[int], int]] | None = None
+    ) -> None:
+        """Run a definition; errors are about the text `source`. Raises what `translate` returns."""
+        own = self.source, self.duckdb_sql
+        self.source, self.duckdb_sql, self._sql = source or self.source, duckdb_sql, sql
+        try:
+            self.wait(lambda: self._connection.execute(sql))
+        finally:
+            self.source, self.duckdb_sql = own
 
     def _bind(self, sql: str) -> Any:
         self._sql = sql
@@ -288,6 +301,8 @@ def translate(
             f"{SQL_MEMORY!r}, or ask for less",
             field=SQL_MEMORY,
         )
+    if UNREACHED_WITH in message:
+        return _sql_error(source, at, message)
     if kind in _VALUES:
         return ValueOutOfRange(_at(source, at, message))
     if kind in _TYPES:

@@ -79,7 +79,7 @@ def bind_text(tree: Node, text: QueryText, values: Mapping[str, Any]) -> None:
         name = node.this if isinstance(node.this, str) else getattr(node.this, "name", "")
         span = node.meta.get("span")
         if span is not None and name in values:
-            text.replace(*span, f"({literal(name, values[name]).sql('duckdb')})")
+            text.replace(span[0], span[1], f"({literal(name, values[name]).sql('duckdb')})")
 
 
 def name_types(tree: Node, text: QueryText) -> None:
@@ -90,7 +90,7 @@ def name_types(tree: Node, text: QueryText) -> None:
             continue
         written = text.source.text[span[0] : span[1]]
         if _OTHER_TYPES.search(written) is not None:
-            text.replace(*span, _SIZED_BLOB.sub("BLOB", node.sql("duckdb")))
+            text.replace(span[0], span[1], _SIZED_BLOB.sub("BLOB", node.sql("duckdb")))
 
 
 def translate_calls(tree: Node, text: QueryText, name: str) -> bool:

@@ -116,6 +116,8 @@ def connected(query: QueryTree, limit: QueryLimit, *, empty: bool = False) -> Qu
     run = cage.QueryRun(limit, query.source, duckdb_sql=query.duckdb_sql).open()
     for name, scan in query.scans.items():
         run.register(name, scan.registered(run.failures, empty=empty))
+    for definition in query.definitions:
+        run.define(definition)
     return run
 
 

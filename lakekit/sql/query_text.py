@@ -50,7 +50,7 @@ class TextChange:
 
     start: int
     end: int
-    parts: tuple[str | QueryText, ...]
+    text: str
     kind: int
     region: tuple[int, int]
     rank: int = 0
@@ -88,15 +88,15 @@ class QueryText:
             raise source.error(at, "the character NUL is no part of a query; write chr(0)")
         return QueryText(source, text, own, own[0].start if own else 0, own[-1].end + 1 if own else 0)
 
-    def replace(self, start: int, end: int, *parts: str | QueryText, is_sum: bool = False) -> None:
-        """Put text, or another query's, in the place of what stands from `start` to `end`."""
-        self.edits.append(TextChange(start, end, parts, _REPLACE, (start, end), is_sum=is_sum))
+    def replace(self, start: int, end: int, text: str, *, is_sum: bool = False) -> None:
+        """Put text in the place of what stands from `start` to `end`."""
+        self.edits.append(TextChange(start, end, text, _REPLACE, (start, end), is_sum=is_sum))
 
     def wrap(self, start: int, end: int, before: str, after: str, *, rank: int = 0, is_sum: bool = False) -> None:
         """Put text before and behind what stands from `start` to `end`; of two such the lower rank is inside."""
         for at, kind, text in ((start, _OPEN, before), (end, _CLOSE, after)):
             if text:
-                self.edits.append(TextChange(at, at, (text,), kind, (start, end), rank, is_sum))
+                self.edits.append(TextChange(at, at, text, kind, (start, end), rank, is_sum))
 
     def rewrite(self, start: int, end: int, text: str) -> None:
         """Put text in the place of what stands from `start` to `end`, and of all edits within it."""
@@ -113,9 +113,8 @@ class QueryText:
 
     @property
     def has_sums(self) -> bool:
-        """Whether there are edits that sums of INT need, here or in a query within it."""
-        views = [part for edit in self.edits for part in edit.parts if isinstance(part, QueryText)]
-        return any(edit.is_sum for edit in self.edits) or any(view.has_sums for view in views)
+        """Whether there are edits that sums of INT need."""
+        return any(edit.is_sum for edit in self.edits)
 
     def find_ambiguous_token(self) -> Token | None:
         """Return a token that DuckDB may end at another character than sqlglot does; None where there is none."""
@@ -148,8 +147,7 @@ class QueryText:
             if edit.start < at or edit.end > self.end:
                 raise self.source.error(edit.start, "a part of it cannot be read")
             yield self.text[at : edit.start], at, True
-            for part in edit.parts:
-                yield part if isinstance(part, str) else part.write(widens=widens), edit.region[0], False
+            yield edit.text, edit.region[0], False
             at = edit.end
         yield self.text[at : self.end], at, True
 
@@ -168,9 +166,9 @@ class QueryText:
                 at += 1
             is_gap_free = not any(low < token.start and start < high for low, high in covered[at : at + 2])
             if gap and is_gap_free and not _BLANKS.issuperset(gap):
-                yield TextChange(start, token.start, ("\n" if "\n" in gap else " ",), _REPLACE, (start, token.start))
+                yield TextChange(start, token.start, "\n" if "\n" in gap else " ", _REPLACE, (start, token.start))
             if is_back_quoted and not any(low < end and token.start < high for low, high in covered[at : at + 3]):
-                yield TextChange(token.start, end, (quoted(token.text),), _REPLACE, (token.start, end))
+                yield TextChange(token.start, end, quoted(token.text), _REPLACE, (token.start, end))
 
 
 def quoted(name: str) -> str:

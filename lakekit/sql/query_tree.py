@@ -5,8 +5,9 @@
 
 Start with `QueryTree.of`. DuckDB gets the text as its user typed it, with just these places replaced (`query_text`);
 for Spark's dialect it gets what sqlglot writes for the tree. An output without a name gets the text that the statement
-has for it. A view is put in place of its name as its query, within bounds on depth and on what all views together name:
-what lies in a lake may be written by anybody.
+has for it. What lies in a lake may be written by anybody: a view becomes a view of DuckDB, whose query sees no table,
+no column and no WITH of the query that names it, within bounds on depth and on what all views together name. Each name
+of a WITH is also that of a view that fails: where DuckDB does not take the name for that WITH, it finds nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lakekit import catalog
 from lakekit.errors import LakekitError, LimitExceeded
 from lakekit.expressions.parser import SqlText, parse_query
 from lakekit.sql import query_refusal
-from lakekit.sql.cage import AMBIGUOUS_TEXT
+from lakekit.sql.cage import AMBIGUOUS_TEXT, UNREACHED_WITH
 from lakekit.sql.duckdb_tree import DuckDBTree
 from lakekit.sql.query_expression import (
     WIDENED,
@@ -43,9 +44,10 @@ from lakekit.sql.query_expression import (
 )
 from lakekit.sql.query_scan import QueryScan
 from lakekit.sql.query_text import QueryText, quoted
+from lakekit.types import text_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.catalog.views import View
     from lakekit.sql.backend import Statement
@@ -72,6 +74,24 @@ _PLAIN = (exp.Alias, exp.Column, exp.Identifier, exp.Star, exp.Literal)
 _QUERIES = (exp.Query, exp.Values, exp.Pivot)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryView:
+    """A view that a query names: the name and the columns that DuckDB knows it by, and the text of its query.
+
+    `names`: how often each name stands in FROM of it, in lower case.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    text: QueryText
+    names: Counter[str]
+
+    def definition(self, sql: str) -> str:
+        """Return the statement that makes it known to DuckDB."""
+        columns = ", ".join(map(quoted, self.columns))
+        return f"CREATE OR REPLACE TEMP VIEW {self.name} ({columns}) AS {sql}"
+
+
 @dataclass(slots=True)
 class QueryTree:
     """A query whose tables are `scans`, by the names that its tree has for them.
@@ -90,9 +110,13 @@ class QueryTree:
     """What DuckDB got at last, and the place in the user's text of an offset in it."""
     names: Counter[str] = field(default_factory=Counter)
     """How often each name stands in FROM of what DuckDB gets, in lower case."""
+    with_names: set[str] = field(default_factory=set)
+    """The names in FROM, here and in views, that are those of a WITH, as they are spelled there."""
+    views: list[QueryView] = field(default_factory=list)
+    """The views that the query names, those within another before it."""
+    definitions: list[str] = field(default_factory=list)
+    """The statements by which DuckDB knows the views, and the names of WITH, that it got at last."""
     view_nodes: int = 0
-    view_texts: list[tuple[Node, QueryText]] = field(default_factory=list)
-    """Nodes that hold the text of a view's query, and that text."""
     read_texts: list[tuple[Node, QueryText]] = field(default_factory=list)
     """The trees of all texts that DuckDB gets, and these."""
     resolved: dict[tuple[Any, ...], Any] = field(default_factory=dict)
@@ -143,48 +167,56 @@ class QueryTree:
         return self._bound(run, prefix)
 
     def _bound(self, run: QueryRun, prefix: str) -> tuple[Any, str]:
-        plain, wide = self._checked(run)
-        self._note_text(run, wide, widens=wide != plain)
+        texts = self._checked(run)
         try:
-            return run.relation(prefix + wide), prefix + wide
+            return self._bind_texts(run, [wide for _, wide in texts], prefix, widens=True)
         except LakekitError as wrong:
-            if AMBIGUOUS_TEXT not in str(wrong) or plain == wide:
+            if AMBIGUOUS_TEXT not in str(wrong) or all(plain == wide for plain, wide in texts):
                 raise
-        self._note_text(run, plain, widens=False)
-        return run.relation(prefix + plain), prefix + plain
+        return self._bind_texts(run, [plain for plain, _ in texts], prefix, widens=False)
 
-    def _note_text(self, run: QueryRun, sql: str, *, widens: bool) -> None:
-        """Let a connection, and those opened later, know which places of the user's text DuckDB's errors mean."""
+    def _bind_texts(self, run: QueryRun, texts: Sequence[str], prefix: str, *, widens: bool) -> tuple[Any, str]:
+        """Make the views and the names of WITH known in a connection, and bind the query."""
+        *view_texts, sql = texts
+        guards = [_guard(name) for name in sorted(self.with_names)]
+        for guard in guards:
+            run.define(guard)
+        views = [(view, text, view.definition(text)) for view, text in zip(self.views, view_texts, strict=True)]
+        for view, text, definition in views:
+            run.define(definition, source=view.text.source, duckdb_sql=(text, partial(view.text.origin, widens=widens)))
+        self.definitions = [*guards, *(definition for _, _, definition in views)]
         self.duckdb_sql = None if self.text is None else (sql, partial(self.text.origin, widens=widens))
         run.duckdb_sql = self.duckdb_sql
+        return run.relation(prefix + sql), prefix + sql
 
     def _translate_calls(self, name: str) -> bool:
         """Put what sqlglot writes in the place of calls of a function, and return whether there are some."""
-        found = False
-        for tree, text in reversed(self.read_texts):  # a view within another stands behind it
-            for node, query in self.view_texts:
-                node.set("this", query.write(widens=False))
-            found = translate_calls(tree, text, name) or found
-        return found
+        found = [translate_calls(tree, text, name) for tree, text in self.read_texts]
+        return any(found)
 
-    def _checked(self, run: QueryRun) -> tuple[str, str]:
-        """Return the statement that DuckDB runs, without and with sums of INT in BIGINT; the same where it has none.
+    def _checked(self, run: QueryRun) -> list[tuple[str, str]]:
+        """Return the texts that DuckDB gets, those of views first, without and with sums of INT in BIGINT.
 
         A sum that DuckDB reads otherwise than sqlglot does, as of other operands, stays as it is.
         """
-        if self.text is None:
-            wide, plain = self.sql(), self.sql(widens=False)
-        else:
-            plain = self.sql(widens=False)
-            wide = self.sql() if self.text.has_sums else plain
-        is_compared = wide != plain and self.text is not None
-        read, *others = DuckDBTree.read(run, *([plain, wide] if is_compared else [plain]))
-        if read.has_no_statement():
+        texts = [self._write(view.text) for view in self.views]
+        texts.append((self.sql(widens=False), self.sql()) if self.text is None else self._write(self.text))
+        read = DuckDBTree.read(run, *(text for pair in texts for text in pair))
+        for view, tree in zip(self.views, read[::2], strict=False):
+            if tree.has_no_statement():
+                raise view.text.source.error(0, "it is no query of one statement")
+            tree.check(view.names, view.text.source, files=False, is_exact=True)
+        own, wide = read[-2:]
+        if own.has_no_statement():
             self._check_unread()
-        read.check(self.names, self.source, files=self.files, is_exact=self.text is not None)
-        if any(not read.is_like(other) for other in others):
-            wide = plain
-        return plain, wide
+        own.check(self.names, self.source, files=self.files, is_exact=self.text is not None)
+        is_alike = [*map(DuckDBTree.is_like, read[::2], read[1::2])]
+        is_alike[-1] = self.text is None or own.is_like(wide)
+        return [(plain, text if same else plain) for (plain, text), same in zip(texts, is_alike, strict=True)]
+
+    def _write(self, text: QueryText) -> tuple[str, str]:
+        plain = text.write(widens=False)
+        return plain, text.write() if text.has_sums else plain
 
     def _check_unread(self) -> None:
         """Refuse a query of which DuckDB gives no tree, where it may read another text in it than sqlglot does."""
@@ -201,8 +233,6 @@ class QueryTree:
             return self.text.write(widens=widens)
         tree = self.tree
         with suppress(RecursionError, SqlglotError):
-            for node, text in self.view_texts:
-                node.set("this", text.write(widens=widens))
             if not widens:
                 tree = tree.copy()
                 narrow(tree)
@@ -218,6 +248,8 @@ class QueryTree:
             self.read_texts.append((tree, text))
         columns, sums = list(tree.find_all(exp.Column)), list(tree.find_all(*WIDENED))
         unnests, tables = list(tree.find_all(exp.Unnest)), list(tree.find_all(exp.Table))
+        scopes = _WithScopes()
+        _check_with_names(tree, source)
         unknown = operands_of_unknown_type(tree)
         sums = [node for node in sums if id(node) not in unknown]
         name_outputs(tree, source, text)
@@ -227,10 +259,9 @@ class QueryTree:
         for node in tables:
             if not isinstance(node.this, exp.Identifier):
                 self._resolve_function(node, statement, source, text)
-            elif _is_of_with(node):
+            elif scopes.has(node):
                 self.names[node.name.lower()] += 1
-                if node.name.lower().startswith("lakekit_"):
-                    raise source.error(_start_of(node), "names that begin with lakekit_ are lakekit's own")
+                self.with_names.add(node.name)
             else:
                 database, name = node.text("db").lower(), node.name.lower()
                 alias = self._resolve_name(node, statement, source, text, views)
@@ -265,37 +296,34 @@ class QueryTree:
             alias.set("this", exp.to_identifier(parts[-1], quoted=True))
         after = "" if is_named else f" AS {quoted(parts[-1])}"
         if isinstance(table, catalog.views.View):
-            query = self._view(table, (*views, table.name))
-            if text is not None:
-                own_names = ", ".join(quoted(field.name) for field in table.fields)
-                called = f"{quoted(parts[-1])}({own_names})"
-                _replace_name(node, text, "(SELECT * FROM (", query, f") AS {called}){after}")
-            holder = exp.Var(this="")
-            self.view_texts.append((holder, query))
-            _replace(node, exp.Subquery(this=holder), alias, table)
+            duckdb_name = self._view(table, (*views, table.name))
         else:
-            scan = self._replace_scan(node, QueryScan(name, table, source, version), alias, source)
-            if text is not None:
-                _replace_name(node, text, f"{scan}{after}")
+            duckdb_name = self._add_scan(QueryScan(name, table, source, version), source)
+        self._rename(node, duckdb_name, alias)
+        if text is not None:
+            _replace_name(node, text, f"{duckdb_name}{after}")
         return str(alias.name)
 
-    def _replace_scan(self, node: Node, scan: QueryScan, alias: Node, source: SqlText) -> str:
-        """Name a table by the name of its scan, and return that."""
+    def _add_scan(self, scan: QueryScan, source: SqlText) -> str:
+        """Return the name by which DuckDB knows a scan."""
         key = f"lakekit_{len(self.scans)}"
         self.scans[key] = scan
-        self.names[key] += 1
         if len(self.scans) > MAX_TABLES:
             raise LimitExceeded(
                 f"{source.name}: it names more than {MAX_TABLES} tables, those in its views counted each time"
             )
+        return key
+
+    def _rename(self, node: Node, key: str, alias: Node) -> None:
+        """Name a table in the tree by the name that DuckDB knows."""
+        self.names[key] += 1
         for part in ("catalog", "db", "version", "this"):
             node.set(part, None)
         node.set("this", exp.to_identifier(key))
         node.set("alias", alias)
-        return key
 
-    def _view(self, view: View, views: tuple[str, ...]) -> QueryText:
-        """Return the text of a view's query, with all names resolved in the view's own database and catalog."""
+    def _view(self, view: View, views: tuple[str, ...]) -> str:
+        """Return the name by which DuckDB knows a view, whose query's names are of its own database and catalog."""
         if len(views) > MAX_VIEW_DEPTH:
             raise LimitExceeded(
                 f"{self.source.name}: view {views[0]} is more than {MAX_VIEW_DEPTH} views deep, or names itself: "
@@ -311,8 +339,13 @@ class QueryTree:
                 f"{self.source.name}: the queries of its views have more than {MAX_VIEW_NODES:,} parts together"
             )
         text = QueryText.of(source, tokens, plain)
+        outer, self.names = self.names, Counter()
         self._resolve(tree, self.statement_of(view), source, text, views=views)
-        return text
+        name = f"lakekit_view_{len(self.views)}"
+        columns = tuple(field.name for field in view.fields)
+        self.views.append(QueryView(name=name, columns=columns, text=text, names=self.names))
+        self.names = outer
+        return name
 
     def _map_columns(self) -> set[str]:
         """Return the names of columns that are MAPs in every table that has one of that name, in lower case."""
@@ -335,9 +368,10 @@ class QueryTree:
         is_named = alias.args.get("this") is not None
         if not is_named:
             alias.set("this", exp.to_identifier("table_changes"))
-        scan = self._replace_scan(node, QueryScan(name, table, source), alias, source)
+        key = self._add_scan(QueryScan(name, table, source), source)
+        self._rename(node, key, alias)
         if text is not None:
-            _replace_name(node, text, scan if is_named else f"{scan} AS table_changes")
+            _replace_name(node, text, key if is_named else f"{key} AS table_changes")
 
 
 def _parse(source: SqlText) -> tuple[Node, QueryText | None]:
@@ -397,30 +431,58 @@ def _start_of(table: Node) -> int:
     return int(table.this.meta.get("start", 0))
 
 
-def _is_of_with(node: Node) -> bool:
-    """Return whether a name of one part is that of a WITH which encloses it and is read before it."""
-    if node.args.get("db") is not None:
-        return False
-    name, inner, outer = node.name.lower(), node, node.parent
-    while outer is not None:
-        clause = outer.args.get("with_") or outer.args.get("with")
-        if clause is not None:
-            for own in clause.expressions:
-                within = inner is clause and any(own is part for part in _ancestors(node))
-                if own.alias_or_name.lower() == name and (not within or clause.args.get("recursive")):
+def _guard(name: str) -> str:
+    """Return the definition of a view that fails, for a name of a WITH where DuckDB takes it for another's."""
+    problem = text_literal(f"no table {name} is known here: it {UNREACHED_WITH}")
+    return f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS SELECT 1 AS {quoted(name)} WHERE error({problem})::BOOLEAN"
+
+
+def _check_with_names(tree: Node, source: SqlText) -> None:
+    """Refuse names of WITH that are those by which DuckDB knows tables. Raises `SqlError`."""
+    for clause in tree.find_all(exp.CTE):
+        alias = clause.args.get("alias")
+        if alias is not None and alias.name.lower().startswith("lakekit_"):
+            at = int(alias.this.meta.get("start", 0))
+            raise source.error(at, "names that begin with lakekit_ are lakekit's own")
+
+
+class _WithScopes:
+    """The names of each WITH of a query, and which of them are known where."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, dict[str, int]] = {}
+        self._places: dict[int, int] = {}
+
+    def has(self, table: Node) -> bool:
+        """Return whether a name of one part is that of a WITH which encloses it and is read before it."""
+        if table.args.get("db") is not None:
+            return False
+        name, node, own_place = table.name.lower(), table, -1
+        while (outer := node.parent) is not None:
+            clause = outer.args.get("with_") or outer.args.get("with")
+            if clause is not None:
+                place = self._names_of(clause).get(name)
+                reach = len(clause.expressions)
+                if node is clause:
+                    reach = own_place + bool(clause.args.get("recursive"))
+                if place is not None and place < reach:
                     return True
-                if within:
-                    break
-        inner, outer = outer, outer.parent
-    return False
+            if isinstance(node, exp.CTE):
+                own_place = self._place_of(node)
+            node = outer
+        return False
 
+    def _names_of(self, clause: Node) -> dict[str, int]:
+        """Return the places of the names of a WITH."""
+        if id(clause) not in self._names:
+            named = [own.alias_or_name.lower() for own in clause.expressions]
+            self._names[id(clause)] = {name: at for at, name in reversed([*enumerate(named)])}
+            self._places.update({id(own): at for at, own in enumerate(clause.expressions)})
+        return self._names[id(clause)]
 
-def _ancestors(node: Node) -> list[Node]:
-    found = []
-    while node is not None:
-        found.append(node)
-        node = node.parent
-    return found
+    def _place_of(self, own: Node) -> int:
+        self._names_of(own.parent)
+        return self._places[id(own)]
 
 
 def _version(node: Node, statement: Statement, table: Any, source: SqlText) -> Any:
@@ -442,27 +504,16 @@ def _version(node: Node, statement: Statement, table: Any, source: SqlText) -> A
     return statement.moment(literal.name, is_text=literal.is_string)
 
 
-def _replace(node: Node, query: Node, alias: Node, view: View) -> None:
-    """Put the query of a view in the place of its name."""
-    if not alias.args.get("columns"):
-        alias.set("columns", [exp.to_identifier(field.name, quoted=True) for field in view.fields])
-    query.set("alias", alias)
-    for part in _ADDED:
-        if node.args.get(part):
-            query.set(part, node.args[part])
-    node.replace(query)
-
-
-def _replace_name(node: Node, text: QueryText, *parts: str | QueryText) -> None:
+def _replace_name(node: Node, text: QueryText, name: str) -> None:
     """Note in a text what stands for the name of a table, its version among it."""
     start, end = node.meta["span"]
     index = next(at for at, token in enumerate(text.tokens) if token.start == start)
     before = text.tokens[index - 1] if index else None
     if before is not None and before.token_type == TokenType.TABLE:  # TABLE takes a name alone, without an alias
         text.replace(before.start, before.end + 1, "FROM")
-    text.replace(start, end, *parts)
+    text.replace(start, end, name)
     if (version := node.meta.get("version")) is not None:
-        text.replace(*version, "")
+        text.replace(version[0], version[1], "")
 
 
 def _shorten(column: Node, named: Mapping[tuple[str, str], str], text: QueryText | None) -> None:
