@@ -47,6 +47,25 @@ _OTHER_TYPES = re.compile(r"<|_LTZ|_NTZ|\bLOCAL\b|\bBYTE\b|\b(?:TIME|BINARY|VARB
 _SIZED_BLOB = re.compile(r"\bBLOB\s*\(\d+\)")
 
 
+_RESERVED = frozenset(
+    "analyse analyze anti array asc asof asymmetric at authorization binary both by check collate collation column "
+    "concurrently constraint deferrable desc describe do end foreign freeze full group initially isnull lambda leading "
+    "left limit natural offset order overlaps pivot placing primary references right semi show similar some symmetric "
+    "table to trailing unique unpack unpivot variadic verbose window".split()
+)
+"""Words of DuckDB's grammar that sqlglot reads as names of columns."""
+
+
+def quote_reserved(columns: Collection[Node], names: Collection[str], text: QueryText) -> None:
+    """Put quotes around columns among `names` that are words of DuckDB's grammar, as `at`."""
+    for column in columns:
+        name = column.this
+        if not isinstance(name, exp.Identifier) or name.args.get("quoted") or "start" not in name.meta:
+            continue
+        if name.name.lower() in _RESERVED and name.name.lower() in names:
+            text.replace(name.meta["start"], name.meta["end"] + 1, quoted(name.name))
+
+
 def name_outputs(tree: Node, source: SqlText, text: QueryText | None) -> None:
     """Name outputs that have no name by the text that the statement has for them."""
     for select in tree.find_all(exp.Select):

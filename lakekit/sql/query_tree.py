@@ -38,6 +38,7 @@ from lakekit.sql.query_expression import (
     name_types,
     narrow,
     operands_of_unknown_type,
+    quote_reserved,
     refuse_other_hints,
     translate_calls,
     widen,
@@ -270,6 +271,8 @@ class QueryTree:
         refuse_other_hints(tree, source)
         for column in columns:
             _shorten(column, named, text)
+        if text is not None:
+            quote_reserved(columns, self._column_names(), text)
         maps = self._map_columns() if unnests else set()
         for node in unnests:
             expand_fields(node, maps, text)
@@ -346,6 +349,11 @@ class QueryTree:
         self.views.append(QueryView(name=name, columns=columns, text=text, names=self.names))
         self.names = outer
         return name
+
+    def _column_names(self) -> set[str]:
+        """Return the names of all columns of tables and views, in lower case."""
+        names = {column.name.lower() for scan in self.scans.values() for column in scan.fields()}
+        return names | {column.lower() for view in self.views for column in view.columns}
 
     def _map_columns(self) -> set[str]:
         """Return the names of columns that are MAPs in every table that has one of that name, in lower case."""

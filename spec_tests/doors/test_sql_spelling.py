@@ -218,3 +218,14 @@ def test_edits_of_a_text():
 def test_an_error_of_duckdb_has_its_place_in_the_users_text(cat, text, line, column):
     with pytest.raises(lk.LakekitError, match=rf"line {line}, column {column}: "):
         cat.sql(text).collect()
+
+
+@pytest.mark.parametrize("word", ["at", "end", "offset", "order", "group", "limit", "desc", "table", "left", "column", "check"])
+def test_columns_named_as_words_of_the_grammar_need_no_quotes_where_the_text_is_clear(tmp_path, word):
+    cat = lk.connect(tmp_path)
+    cat.create_database("d")
+    cat.create_table("d.t", {"k": "INT", word: "BIGINT"}).append([{"k": 1, word: 5}, {"k": 2, word: 7}])
+    cat.create_view("d.v", f'SELECT k, "{word}" FROM t', temporary=True)
+    rows = cat.sql(f"SELECT k, t.{word} + 1 AS n FROM d.t WHERE {word} > 5 AND t.{word} < 9").collect().rows()
+    assert rows == [(2, 8)]
+    assert cat.sql(f"SELECT v.{word} FROM d.v WHERE v.{word} = 5").collect().rows() == [(5,)]
