@@ -47,12 +47,13 @@ _OTHER_TYPES = re.compile(r"<|_LTZ|_NTZ|\bLOCAL\b|\bBYTE\b|\b(?:TIME|BINARY|VARB
 _SIZED_BLOB = re.compile(r"\bBLOB\s*\(\d+\)")
 
 
-_RESERVED = frozenset(
+_RESERVED_TEXT = (
     "analyse analyze anti array asc asof asymmetric at authorization binary both by check collate collation column "
     "concurrently constraint deferrable desc describe do end foreign freeze full group initially isnull lambda leading "
     "left limit natural offset order overlaps pivot placing primary references right semi show similar some symmetric "
-    "table to trailing unique unpack unpivot variadic verbose window".split()
+    "table to trailing unique unpack unpivot variadic verbose window"
 )
+_RESERVED = frozenset(_RESERVED_TEXT.split())
 """Words of DuckDB's grammar that sqlglot reads as names of columns."""
 
 

@@ -458,39 +458,39 @@ class _WithScopes:
     """The names of each WITH of a query, and which of them are known where."""
 
     def __init__(self) -> None:
-        self._names: dict[int, dict[str, int]] = {}
-        self._places: dict[int, int] = {}
+        self._index_by_name: dict[int, dict[str, int]] = {}
+        self._index_by_cte: dict[int, int] = {}
 
     def has(self, table: Node) -> bool:
         """Return whether a name of one part is that of a WITH which encloses it and is read before it."""
         if table.args.get("db") is not None:
             return False
-        name, node, own_place = table.name.lower(), table, -1
+        name, node, own_index = table.name.lower(), table, -1
         while (outer := node.parent) is not None:
             clause = outer.args.get("with_") or outer.args.get("with")
             if clause is not None:
                 place = self._names_of(clause).get(name)
                 reach = len(clause.expressions)
                 if node is clause:
-                    reach = own_place + bool(clause.args.get("recursive"))
+                    reach = own_index + bool(clause.args.get("recursive"))
                 if place is not None and place < reach:
                     return True
             if isinstance(node, exp.CTE):
-                own_place = self._place_of(node)
+                own_index = self._index_of(node)
             node = outer
         return False
 
     def _names_of(self, clause: Node) -> dict[str, int]:
         """Return the places of the names of a WITH."""
-        if id(clause) not in self._names:
+        if id(clause) not in self._index_by_name:
             named = [own.alias_or_name.lower() for own in clause.expressions]
-            self._names[id(clause)] = {name: at for at, name in reversed([*enumerate(named)])}
-            self._places.update({id(own): at for at, own in enumerate(clause.expressions)})
-        return self._names[id(clause)]
+            self._index_by_name[id(clause)] = {name: at for at, name in reversed([*enumerate(named)])}
+            self._index_by_cte.update({id(own): at for at, own in enumerate(clause.expressions)})
+        return self._index_by_name[id(clause)]
 
-    def _place_of(self, own: Node) -> int:
+    def _index_of(self, own: Node) -> int:
         self._names_of(own.parent)
-        return self._places[id(own)]
+        return self._index_by_cte[id(own)]
 
 
 def _version(node: Node, statement: Statement, table: Any, source: SqlText) -> Any:
