@@ -26,8 +26,8 @@
 
 An error has one positional message (what happened, where, what exists instead, what to do) and its details as keyword
 fields, so that it pickles and deep-copies with them. Control characters from a file or a library appear in a message as
-their codes. Each class also subclasses the built-in a caller would guess. `is_secret` knows the names of options with
-secret values, for tables, catalogs, stores and databases.
+their codes, and no uri appears with its password. Each class also subclasses the built-in a caller would guess.
+`is_secret` knows the names of options with secret values, for tables, catalogs, stores and databases.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from typing import Any, ClassVar
 HIDDEN = "******"
 """Stands where a secret was."""
 NAME_PATTERN = (
-    r"passw|passphrase|pwd|secret|token|credential|signature|proxy_url|connection[._-]?string"
-    r"|(?:access|account|api|auth|private|shared|encryption|customer)[._-]?key"
+    r"passw|passphrase|pwd|secret|token|credential|signature|proxy_url|connection[._-]?string|bearer"
+    r"|(?:access|account|api|auth|private|shared|encryption|customer|footer|master)[._-]?key"
+    r"|authorization|auth[._-]?header|encryption[._-]?config|(?<![a-z])pass(?![a-z])"
     r"|(?<![a-z])(?:sas|sig)(?![a-z])|(?<![a-z])sas[._-]?key"
     r"|mark-done-action\.http"  # the address of a service, and what it is told, may hold one
 )
@@ -50,6 +51,35 @@ _SECRET_NAME = re.compile(NAME_PATTERN, re.IGNORECASE)
 def is_secret(key: str) -> bool:
     """Return whether an option of that name may hold a secret."""
     return _SECRET_NAME.search(key) is not None
+
+
+_WORD = re.compile(r"[^\s'\"`]+")
+
+
+def login_span(uri: str) -> tuple[int, int] | None:
+    """Return where the name and the password of a uri begin and end, as `me:secret` in `s3://me:secret@bucket`.
+
+    They end at the last @: a password that is not escaped may hold one, or a slash. Behind a host without a colon
+    a slash begins a path, which may hold an @. None: there are none, or they are hidden already.
+    """
+    end, start = uri.rfind("@"), uri.find("://") + 3
+    while 3 <= start <= end:
+        slash = next((at for at in range(start, end) if uri[at] in "/?#"), end)
+        if slash == end or ":" in uri[start:slash]:
+            is_hidden = start == end or uri[start:end].rpartition(":")[2] == HIDDEN
+            return None if is_hidden else (start, end)
+        start = uri.find("://", slash) + 3
+    return None
+
+
+def without_logins(text: str) -> str:
+    """Return a text with stars for the names and passwords of the uris in it."""
+    return _WORD.sub(_hide_login, text) if "://" in text and "@" in text else text
+
+
+def _hide_login(word: re.Match[str]) -> str:
+    span = login_span(word[0])
+    return word[0] if span is None else f"{word[0][: span[0]]}{HIDDEN}{word[0][span[1] :]}"
 
 
 # ---- errors ------------------------------------------------------------
@@ -75,7 +105,8 @@ class LakekitError(Exception):
 
     def __init__(self, message: str, **fields: Any) -> None:
         message, trail, _ = message.partition(_POLARS_TRAILER)
-        message = _UNSAFE_CHARACTERS.sub(_code, message)
+        message = without_logins(_UNSAFE_CHARACTERS.sub(_code, message))
+        fields = {name: without_logins(value) if isinstance(value, str) else value for name, value in fields.items()}
         super().__init__(message)
         if trail:
             fields = _recent_fields.get((type(self), message), fields)

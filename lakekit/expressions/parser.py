@@ -24,7 +24,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exp
 
 from lakekit.errors import SqlError
 from lakekit.expressions.dialect import LakekitDialect, ParameterDialect, spark_statement_dialect
-from lakekit.options.redaction import piece, without_secrets
+from lakekit.options.redaction import pieces, without_secrets, without_secrets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,8 +105,8 @@ class SqlText:
         line_end = len(text) if line_end < 0 else line_end
         line, column = text.count("\n", 0, position) + 1, position - line_start + 1
         first = max(line_start, position - _MAX_LINE_CHARS // 2)
-        before = piece(text, first, position)
-        after = piece(text, position, min(line_end, first + _MAX_LINE_CHARS))
+        before, after = pieces(text, first, position, max(position, min(line_end, first + _MAX_LINE_CHARS)))
+        problem = without_secrets_of(text, problem)
         message = (
             f"{self.name}: line {line}, column {column}: {problem}\n    {before.expandtabs(1)}{after}\n"
             f"    {' ' * len(before)}^"

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from lakekit.errors import HIDDEN, NAME_PATTERN, InvalidOption, is_secret
+from lakekit.errors import HIDDEN, NAME_PATTERN, InvalidOption, is_secret, without_logins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -408,8 +408,11 @@ class SecretOptions(FrozenDict[str, Any]):
 
 
 def hide_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same options with secrets hidden."""
-    return {key: HIDDEN if is_secret(key) else value for key, value in options.items()}
+    """Return the same options with secrets hidden: the values behind their names, and the users of uris."""
+    return {
+        key: HIDDEN if is_secret(key) else without_logins(value) if isinstance(value, str) else value
+        for key, value in options.items()
+    }
 
 
 # ---- option features ------------------------------------------------------------

@@ -39,7 +39,7 @@ from lakekit.errors import (
     ValueOutOfRange,
 )
 from lakekit.expressions.parser import tokenize
-from lakekit.options.redaction import without_secrets
+from lakekit.options.redaction import redact_error, without_secrets_of
 from lakekit.parallel import core_count, iterate_pushed_within
 
 if TYPE_CHECKING:
@@ -281,19 +281,24 @@ _TYPES = ("Mismatch Type Error", "Invalid type Error", "Unimplemented type Error
 def translate(
     wrong: BaseException, source: SqlText, failures: Sequence[BaseException], position: int | None = None
 ) -> BaseException:
-    """Return lakekit's error for what DuckDB raised over a query.
+    """Return lakekit's error for what DuckDB raised over a query, without the secrets of its text.
 
     `failures`: what scans raised meanwhile; the first of them is the cause. `position`: its place in the text, if it is
     known; else it is where the text first has the word that DuckDB names.
     """
-    if failures:
-        return failures[0]
-    if isinstance(wrong, LakekitError):
-        return wrong
+    failure = failures[0] if failures else wrong if isinstance(wrong, LakekitError) else None
+    if isinstance(failure, LakekitError):
+        redact_error(failure, source.text)
+    return _translate(wrong, source, position) if failure is None else failure
+
+
+def _translate(wrong: BaseException, source: SqlText, position: int | None) -> LakekitError:
+    """Return lakekit's error for one of DuckDB."""
     matched = _KIND.match(str(wrong))
     kind, text = ("", str(wrong)) if matched is None else (matched["kind"], matched["message"])
     word = _word_at(text)
-    message = without_secrets(_INTERNAL.sub("a table", _CARET_LINES.sub("", text)).strip())[:_MAX_CHARS]
+    plain = _INTERNAL.sub("a table", _CARET_LINES.sub("", text)).strip()
+    message = without_secrets_of(source.text, plain)[:_MAX_CHARS]
     at = _position(word, source) if position is None else position
     if kind in _MEMORY:
         return LimitExceeded(

@@ -16,7 +16,7 @@ import polars as pl
 from lakekit.catalog.connection import connect
 from lakekit.catalog.session import ResultFrame
 from lakekit.errors import InvalidOption, LakekitError
-from lakekit.options.redaction import excerpt
+from lakekit.options.redaction import excerpt, redact_error
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult
@@ -83,6 +83,7 @@ def run(
                 result = _collect(result if limit is None else result.head(limit), tokens.statement_text)
         except LakekitError as wrong:
             add_position(wrong, tokens)
+            redact_error(wrong, tokens.text)
             if len(read) > 1:
                 wrong.args = (f"{wrong.message}\n{_format_progress(read, index)}",)
             raise
@@ -105,8 +106,12 @@ def query_table(
     statement = Statement(backend=DuckDBBackend(), catalog=catalog, tokens=tokens, frames=known)
     if others or not dispatch.is_query(statement):
         raise tokens.wrong("one query, SELECT … FROM self")
-    with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
-        rows: pl.LazyFrame = statement.backend.query(statement, tokens.remaining_text)
+    try:
+        with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
+            rows: pl.LazyFrame = statement.backend.query(statement, tokens.remaining_text)
+    except LakekitError as wrong:
+        redact_error(wrong, tokens.text)
+        raise
     return rows
 
 

@@ -15,11 +15,12 @@ from lakekit.catalog.views import MATERIALIZED_TABLE as MATERIALIZED, Materializ
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.expressions.functions import FORMS, all_functions
 from lakekit.expressions.sql_function import spark_difference
+from lakekit.options.option import hide_secrets
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.dml import schema_of
 from lakekit.table.table import Table
-from lakekit.types import quote_identifier
+from lakekit.types import quote_identifier, text_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +78,14 @@ def is_missing_default(statement: Statement, database: str | None) -> bool:
 
 
 def _create_table(statement: Statement) -> StatementResult:
-    return StatementResult("createtab_stmt string", [(_table(statement).to_sql(dialect=statement.tokens.dialect),)])
+    """Return the CREATE TABLE statement of a table, with stars for its secret options."""
+    table, dialect = _table(statement), statement.tokens.dialect
+    text, options = table.to_sql(dialect=dialect), schema_of(table).options
+    for key, shown in hide_secrets(options).items():
+        if shown != options[key]:
+            name, value, stars = (text_literal(part, dialect=dialect) for part in (key, options[key], shown))
+            text = text.replace(f"{name} = {value}", f"{name} = {stars}")
+    return StatementResult("createtab_stmt string", [(text,)])
 
 
 def _columns(statement: Statement) -> StatementResult:
@@ -113,10 +121,10 @@ def _properties(statement: Statement) -> StatementResult:
 
 
 def _table_properties(table: Table) -> dict[str, str]:
-    """Return the properties of a table as CREATE TABLE takes them."""
+    """Return the properties of a table as CREATE TABLE takes them, with stars for secrets."""
     schema = schema_of(table)
     keys = {"primary-key": ",".join(schema.primary_keys)} if schema.primary_keys else {}
-    return {**schema.options, **keys, **({"comment": schema.comment} if schema.comment else {})}
+    return {**hide_secrets(schema.options), **keys, **({"comment": schema.comment} if schema.comment else {})}
 
 
 def _partitions(statement: Statement) -> StatementResult:
