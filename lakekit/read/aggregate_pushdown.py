@@ -151,7 +151,7 @@ def _compute_aggregates(
             return _unanswered_rows(scan, result, where).select(aggregates).collect()
     except pl.exceptions.PolarsError:
         if where is not None:
-            with translate_compute_errors(scan.ctx.name, f"where={where}"):
+            with translate_compute_errors(scan.ctx.name, "the condition where="):
                 _unanswered_rows(scan, result, where).select(pl.len()).collect()
         raise
 
