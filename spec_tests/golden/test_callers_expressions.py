@@ -189,7 +189,7 @@ def test_partitions_are_chosen_by_columns_of_any_name(tmp_path):
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        (pl.col("s").cast(pl.Int32) > 5, "could not compute where="),
+        (pl.col("s").cast(pl.Int32) > 5, "could not compute the condition where="),
         (pl.when(pl.col("k") > 5).then(pl.col("k") > 3).otherwise(pl.struct(pl.all()).struct.field("*").is_null()), "does not fit"),
     ],
     ids=str,
