@@ -53,6 +53,20 @@ class LakekitDialect(DuckDB):
         def _parse_version(self) -> Any:
             return self._placed(self._curr, super()._parse_version())
 
+        def _parse_table(self, *args: Any, **options: Any) -> Any:
+            """Return a table, of which `AT (VERSION => 1)` and `AT (TIMESTAMP => …)` are a version as any other."""
+            table = super()._parse_table(*args, **options)
+            when = table.args.get("when") if isinstance(table, exp.Table) else None
+            if when is not None and when.name == "AT" and when.text("kind") in ("VERSION", "TIMESTAMP"):
+                version = exp.Version(this=when.text("kind"), expression=when.expression, kind="AS OF")
+                version.meta["span"] = when.meta["span"]
+                table.set("when", None)
+                table.set("version", version)
+            return table
+
+        def _parse_historical_data(self) -> Any:
+            return self._placed(self._curr, super()._parse_historical_data())
+
         def _parse_function_call(self, *args: Any, **options: Any) -> Any:
             first, node = self._curr, super()._parse_function_call(*args, **options)
             return self._placed(first, node) if isinstance(node, exp.Func) else node

@@ -88,6 +88,8 @@ def _named(output: Node, source: SqlText, text: QueryText | None) -> Node:
         name = output.sql(source.dialect if source.dialect == "spark" else "duckdb", normalize_functions="lower")
     else:
         name = source.text[span[0] : span[1]]
+    if isinstance(inner, exp.Func) and name.isidentifier():  # current_date: an alias of that name would be meant by it
+        return output
     if span is not None and text is not None:
         text.wrap(span[0], span[1], "", f" AS {quoted(name)}", rank=1)
     return exp.alias_(output, name, quoted=True, copy=False)

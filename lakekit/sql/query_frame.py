@@ -38,6 +38,7 @@ UNNAMED = "element"
 """How the names of fields begin that ROW(…) gives no names: element1, element2, …"""
 _BATCH_ROWS, _BATCH_VALUES = 122_880, 1 << 21
 """Rows of a batch, a row group of DuckDB; fewer where there are many columns, since DuckDB makes room for all."""
+_MAX_TYPE_DEPTH = 100
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     exp.EQ: eq,
     exp.NEQ: ne,
@@ -332,8 +333,17 @@ def _converted(name: str, own: pl.DataType, dtype: pl.DataType) -> pl.Expr:
     return column.cast(dtype)
 
 
-def polars_dtype(t: Any, name: str) -> pl.DataType:
-    """Return the Polars type of a type of DuckDB. Raises `SchemaMismatch` for one that Paimon has not."""
+def polars_dtype(t: Any, name: str, depth: int = 0) -> pl.DataType:
+    """Return the Polars type of a type of DuckDB, which is so many types deep in the column's.
+
+    Raises: `SchemaMismatch` for one that Paimon has not, and one that is nested too deeply.
+    """
+    if depth > _MAX_TYPE_DEPTH:
+        raise SchemaMismatch(
+            f"column {name!r} of the query has a type in which more than {_MAX_TYPE_DEPTH} are nested: CAST it to "
+            "VARCHAR in the query",
+            column=name,
+        )
     kind = str(t.id)
     if kind in _TYPES:
         return _TYPES[kind]
@@ -342,13 +352,15 @@ def polars_dtype(t: Any, name: str) -> pl.DataType:
         case "decimal":
             return pl.Decimal(parts["precision"], parts["scale"])
         case "list" | "array":
-            return pl.List(polars_dtype(parts["child"], name))
+            return pl.List(polars_dtype(parts["child"], name, depth + 1))
         case "map":
-            return entries_type(polars_dtype(parts["key"], name), polars_dtype(parts["value"], name))
+            return entries_type(
+                polars_dtype(parts["key"], name, depth + 1), polars_dtype(parts["value"], name, depth + 1)
+            )
         case "struct":
-            return pl.Struct({field: polars_dtype(inner, name) for field, inner in t.children})
+            return pl.Struct({field: polars_dtype(inner, name, depth + 1) for field, inner in t.children})
         case "tuple":
-            types = [polars_dtype(inner, name) for _, inner in t.children]
+            types = [polars_dtype(inner, name, depth + 1) for _, inner in t.children]
             return pl.Struct({f"{UNNAMED}{at}": dtype for at, dtype in enumerate(types, 1)})
     raise SchemaMismatch(
         f"column {name!r} of the query is {str(t)[:100]}, which no type of Paimon holds: CAST it to another type in "

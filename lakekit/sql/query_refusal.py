@@ -51,6 +51,37 @@ _REFUSED_STATEMENTS = (
     exp.Detach, exp.Use, exp.Into,
 )  # fmt: skip
 
+_OF_QUERY = frozenset(
+    {
+        "with_", "laterals", "joins", "where", "pivots", "group", "having", "qualify", "windows", "order", "limit",
+        "offset", "sample",
+    }
+)  # fmt: skip
+_CLAUSES: dict[type, frozenset[str]] = {
+    exp.Table: frozenset(
+        {"this", "db", "catalog", "alias", "joins", "laterals", "pivots", "sample", "version", "ordinality"}
+    ),
+    exp.Select: _OF_QUERY | {"expressions", "hint", "distinct", "from_", "into"},
+    exp.Subquery: _OF_QUERY | {"this", "alias"},
+    exp.SetOperation: _OF_QUERY | {"this", "expression", "distinct", "by_name"},
+    exp.Limit: frozenset({"this", "expression", "offset", "limit_options"}),
+    exp.Offset: frozenset({"this", "expression"}),
+}
+"""What is computed of a table, a query and its LIMIT, by the names that sqlglot has for it."""
+_CLAUSE_WORDS = {
+    "hints": "WITH (…)",
+    "locks": "FOR UPDATE",
+    "expressions": "BY of LIMIT",
+    "connect": "CONNECT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "sort": "SORT BY",
+    "match": "MATCH_RECOGNIZE",
+    "rows_from": "ROWS FROM",
+    "for_": "FOR",
+}
+"""How clauses are written whose names are not their words."""
+
 
 def check_query(tree: Node, source: SqlText, *, allow_files: bool) -> None:
     """Refuse what a query may not ask for.
@@ -58,12 +89,51 @@ def check_query(tree: Node, source: SqlText, *, allow_files: bool) -> None:
     Raises: `Unsupported` with the name of a function, `SqlError` for a statement within a query.
     """
     for node in tree.walk():
+        _check_clauses(node, source)
         if isinstance(node, _REFUSED_STATEMENTS) and not isinstance(node, exp.Query):
             raise source.error(0, f"{node.key.upper()} is no part of a query: name tables and queries")
         if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
             _check_table_function(node, source, allow_files=allow_files)
         elif isinstance(node, exp.Func) and not _is_table_reference(node):
             _check_function(node, source)
+
+
+def _check_clauses(node: Node, source: SqlText) -> None:
+    """Refuse a clause of a table or a query that is not computed: sqlglot reads those of all its dialects."""
+    kinds = next((kinds for kind, kinds in _CLAUSES.items() if isinstance(node, kind)), None)
+    if kinds is None:
+        return
+    for name, clause in node.args.items():
+        if clause and name not in kinds:
+            words = _CLAUSE_WORDS.get(name) or name.strip("_").upper()
+            if name == "kind":
+                words = f"AS {clause}"
+            elif name == "when":
+                words = clause.name
+            raise source.error(_place_of(words, clause, node, source), f"{words} is no clause that is computed here")
+    if isinstance(node, exp.Select) and not node.expressions:
+        raise source.error(
+            _place_of("FROM", node.args.get("from_"), node, source), "SELECT names no column; * names all of them"
+        )
+
+
+def _place_of(words: str, clause: Any, holder: Node, source: SqlText) -> int:
+    """Return where a clause begins: at its word before what is known of it, or else the one nearest to its holder."""
+    first, within, beside = words.split(maxsplit=1)[0], _start_of(clause), _start_of(holder)
+    places = [found.start() for found in re.finditer(rf"\b{first}\b", source.text, re.IGNORECASE)]
+    if within is not None:
+        return next((at for at in reversed(places) if at <= within), within)
+    near = beside or 0
+    return min(places, key=lambda at: abs(at - near), default=near)
+
+
+def _start_of(parts: Any) -> int | None:
+    """Return the first place in the text that is known of a node, or of one of several."""
+    for part in parts if isinstance(parts, list) else [parts]:
+        for node in part.walk() if isinstance(part, exp.Expr) else ():
+            if "span" in node.meta or "start" in node.meta:
+                return int(node.meta["span"][0] if "span" in node.meta else node.meta["start"])
+    return None
 
 
 def function_name(node: Node) -> str:

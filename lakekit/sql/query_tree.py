@@ -65,6 +65,8 @@ MAX_VIEW_CHARS = 100_000
 """How long the query of a view may be: it is parsed whenever the view is read."""
 MAX_VIEW_NODES = 50_000
 """How many nodes the queries of all views of a query may have together."""
+_MAX_COUNT_CHARS = 9
+"""The digits of a LIMIT that Polars takes: it counts rows of a slice in 32 bits."""
 _MOST_TRANSLATED = 16
 """How many functions that DuckDB has not are looked up in a query."""
 _MISSING_FUNCTION = re.compile(r'Function with name "?(?P<name>\w+)"? does not exist')
@@ -429,6 +431,8 @@ def first_rows(tree: Node) -> tuple[int, int | None] | None:
         return None  # a share of the rows, or FETCH FIRST
     counts = [None if clause is None else clause.expression for clause in clauses]
     if any(count is not None and not (isinstance(count, exp.Literal) and count.is_int) for count in counts):
+        return None
+    if any(count is not None and len(count.name) > _MAX_COUNT_CHARS for count in counts):
         return None
     offset, limit = (None if count is None else int(count.name) for count in counts)
     return offset or 0, limit
