@@ -212,7 +212,8 @@ class Commit:
 
     Files are data files: those added, and those no longer live. `row_count` counts the rows of the files that were
     written (of a compaction alone: of the files it made), `size_bytes` the bytes of all files added. `retry_count` is
-    the number of lost races.
+    the number of lost races. `affected_row_count`: how many rows DELETE, UPDATE and MERGE removed, changed and
+    inserted; None for other commits, and where it is not known without reading rows.
     """
 
     table: str
@@ -226,6 +227,7 @@ class Commit:
     size_bytes: int
     duration_ms: float
     retry_count: int
+    affected_row_count: int | None = None
 
     @property
     def snapshot_id(self) -> int | None:
@@ -252,6 +254,7 @@ class Commit:
                 ),
             ),
             ("removed", plural(self.removed_file_count, "file")),
+            *([] if self.affected_row_count is None else [("affected", plural(self.affected_row_count, "row"))]),
             ("user", self.commit_user),
             (
                 "took",
@@ -259,7 +262,7 @@ class Commit:
                 + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else ""),
             ),
         ]
-        return facts if self.snapshot_ids else facts[2:]
+        return facts if self.snapshot_ids else facts[-2:]
 
     def __str__(self) -> str:
         return cards.card_text(self._title, self._facts)

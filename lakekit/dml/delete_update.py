@@ -102,7 +102,9 @@ def _delete_by_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr) -> 
 
 def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr) -> None:
     stored = target.file_rows(expr)
-    delete_rows(change, stored, stored.matching_positions(expr))
+    marked = stored.matching_positions(expr)
+    delete_rows(change, stored, marked)
+    change.affected_row_count += len(marked)
 
 
 def merge_applies_deletes(ctx: TableContext) -> bool:
@@ -132,6 +134,7 @@ def write_deletes(change: RowChange, target: TargetRows, expr: pl.Expr) -> None:
     check_deletes(change.ctx)
     for batch in target.batches(expr):
         change.write(as_deletes(batch, change.ctx))
+        change.affected_row_count += batch.height
 
 
 def as_deletes(rows: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
@@ -308,6 +311,7 @@ def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values
         new = apply_assignments(batch, values, change.ctx)
         check_update_survives_merge(batch, new, names, change.ctx)
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
+        change.affected_row_count += new.height
 
 
 def check_merge_engine(ctx: TableContext, operation: str) -> None:
@@ -365,6 +369,7 @@ def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, val
         marked |= BitMap(batch[ROW].to_numpy())
         change.write(apply_assignments(batch, values, change.ctx))
     write_deletion_vectors(change, stored, marked)
+    change.affected_row_count += len(marked)
 
 
 def _rewrite_files(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
@@ -378,6 +383,7 @@ def _rewrite_files(change: RowChange, target: TargetRows, expr: pl.Expr, values:
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
             change.write(_update_batch(batch, hit, values, change.ctx))
     delete_files(change, stored, touched)
+    change.affected_row_count += len(marked)
 
 
 def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:

@@ -37,7 +37,7 @@ from lakekit.read.user_expressions import is_row_wise, translate_compute_errors,
 from lakekit.write import bucket_assigners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -224,6 +224,24 @@ class TargetRows:
         with translate_compute_errors(self.ctx.name):
             chosen = plans.partition_frame(self.ctx, serialized).select(expr.fill_null(value=False)).to_series()
         return pl.Series(serialized).filter(chosen).to_list()  # scalar: one a partition
+
+    def stored_row_count(self, partitions: Collection[bytes] | None) -> int | None:
+        """Return how many rows some partitions hold, as serialized rows, or all of the table: None.
+
+        Only metadata and deletion vectors are read; None where rows must be, since several may be of one key.
+        """
+        plan = self.plan()
+        deleted = plan.entries.column("delete_row_count")
+        if plan.merged_buckets or (plan.spec is not None and (deleted.null_count or pc.sum(deleted).as_py())):
+            return None
+        entries = plan.entries.take(plan.raw_indices)
+        if partitions is not None:
+            own = [one in partitions for one in entries.column("partition").to_pylist()]  # scalar: one a file
+            entries = entries.take(np.flatnonzero(own))
+        names = entries.column("file_name").to_pylist()  # scalar: one a file
+        vectors = {name: plan.vectors[name] for name in names if name in plan.vectors}
+        marked = deletion_vector_reader.load_positions(plan.ctx, vectors) if vectors else {}
+        return int(entries.integers("row_count").sum()) - sum(map(len, marked.values()))
 
 
 def _may_retract(plan: Plan) -> bool:

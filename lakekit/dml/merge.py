@@ -146,6 +146,7 @@ class _MergeRun:
 
     def _write_by_kind(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
         for action, rows in _split_batch_by_action(batch, actions):
+            self.change.affected_row_count += rows.height
             old = rows.select(cols(self.ctx.schema.names))
             if action.action == "delete":
                 self.change.write(as_deletes(old, self.ctx))
@@ -179,6 +180,7 @@ class _MergeRun:
                 removed |= self._append_new_rows(batch, self._actions_without_source)
         self._insert_unmatched()
         delete_rows(self.change, stored, removed)
+        self.change.affected_row_count += len(removed)
 
     def _append_new_rows(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
         """Append the new rows of a batch, and return which old rows are removed."""
@@ -218,6 +220,7 @@ class _MergeRun:
         for frame in inserts:
             for batch in row_conversion.convert_batches(frame, self.ctx, error_hints=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
+                self.change.affected_row_count += batch.height
 
     def _make_conflict(self, row: dict[str, object]) -> MergeConflict:
         shown = ", ".join(f"{name}={value!r}" for name, value in row.items())

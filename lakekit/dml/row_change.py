@@ -19,7 +19,8 @@ Source: ENGINE.md 2.8, 7.4, 8.3, FORMAT.md 8.3; `PaimonSparkWriter`, `PaimonRowL
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
 from lakekit.data_file.paths import make_file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.errors import LakekitError
 from lakekit.metadata import manifest_reader
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
@@ -62,11 +64,15 @@ class RowChangeResult:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RowChange:
-    """A change of one table, by a new commit user. `messages`: what was done besides writing rows."""
+    """A change of one table, by a new commit user.
+
+    `messages`: what was done besides writing rows. `affected_row_count`: the rows removed, changed and inserted so far.
+    """
 
     ctx: TableContext
     user: str
     messages: list[CommitMessage] = field(default_factory=list)
+    affected_row_count: int = 0
     _writers: BucketWriters
 
     @staticmethod
@@ -96,8 +102,9 @@ class RowChange:
         Raises what a commit raises; nothing has changed then, but after `CommitStateUnknown` the outcome is unknown.
         """
         messages = self.prepare()
+        commit = commit_changes_once(self.ctx, messages, commit_user=self.user)
         return RowChangeResult(
-            commit=commit_changes_once(self.ctx, messages, commit_user=self.user), messages=tuple(messages)
+            commit=replace(commit, affected_row_count=self.affected_row_count), messages=tuple(messages)
         )
 
     def __enter__(self) -> Self:
@@ -132,7 +139,12 @@ class RowChangeSpec:
     def commit(self) -> RowChangeResult:
         """Commit all of it at once; nothing where there are no such rows."""
         if self.replaces is not None:
-            return RowChangeResult(commit=delete_partitions(self.ctx, self.replaces))
+            row_count = None
+            with suppress(LakekitError):  # what cannot be counted can be deleted
+                row_count = self.target.stored_row_count(self.replaces.serialized_partitions)
+            commit = delete_partitions(self.ctx, self.replaces)
+            is_known = not commit.retry_count  # else other rows may have come between
+            return RowChangeResult(commit=replace(commit, affected_row_count=row_count if is_known else None))
         with RowChange.of(self.ctx, only_adds=self.only_adds) as change:
             self.fill(change, self.target)
             return change.commit()

@@ -114,6 +114,11 @@ def commit_result(commit: Commit) -> StatementResult:
     return StatementResult(COMMIT_COLUMNS, [(commit.snapshot_id, commit.row_count)])
 
 
+def change_result(commit: Commit) -> StatementResult:
+    """Return the result of a change of rows, with the rows that it affected; NULL where that is not known."""
+    return StatementResult(COMMIT_COLUMNS, [(commit.snapshot_id, commit.affected_row_count)])
+
+
 def analyze(statement: Statement) -> StatementResult:
     """Execute ANALYZE TABLE … COMPUTE STATISTICS by the backend's `analyze`.
 
@@ -145,10 +150,10 @@ def delete(statement: Statement) -> StatementResult:
     side = _side(statement, name, table)
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
-        return commit_result(statement.backend.delete(table, "true"))
+        return change_result(statement.backend.delete(table, "true"))
     source = _masked(statement.tokens)
     where = condition_of(source, statement.bind(parse_text(source)), _scope(statement, side))
-    return commit_result(statement.backend.delete(table, where))
+    return change_result(statement.backend.delete(table, where))
 
 
 def update(statement: Statement) -> StatementResult:
@@ -165,7 +170,7 @@ def update(statement: Statement) -> StatementResult:
     where = tree.args.get("where")
     values = change.assignments(tree.expressions, side)
     condition = "true" if where is None else condition_of(source, where.this, change.scope)
-    return commit_result(statement.backend.update(table, values, where=condition))
+    return change_result(statement.backend.update(table, values, where=condition))
 
 
 def merge(statement: Statement) -> StatementResult:
@@ -199,7 +204,7 @@ def merge(statement: Statement) -> StatementResult:
     change = _Change(source, _scope(statement, target, theirs))
     clauses = [change.clause(node) for node in tree.args["whens"].expressions]
     matches = condition_of(source, tree.args["on"], change.scope)
-    return commit_result(statement.backend.merge(table, rows, *clauses, on=matches))
+    return change_result(statement.backend.merge(table, rows, *clauses, on=matches))
 
 
 def _next_start(tokens: TokenStream) -> int:
