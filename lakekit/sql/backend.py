@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
-from lakekit import table
+from lakekit import sql, table
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.errors import DatabaseNotFound, InvalidOption, SchemaMismatch, TableNotFound, Unsupported
 from lakekit.model.table_paths import check_not_in_hint
@@ -231,12 +231,15 @@ class Statement:
         Return the name, "db.t", and the table with the hint's options. A later hint is refused, but for those of a
         query within the statement.
 
-        Raises what the catalog raises, `SqlError` for a hint at another place, `InvalidOption` for its options.
+        Raises what the catalog raises, `SqlError` for a hint at another place, `InvalidOption` for its options,
+        `Unsupported` for a materialized table.
         """
         own, name = self.take_name()
         options = self.take_hint()
         self.tokens.refuse_hints(self.tokens.find_query())
-        return name, own.table(name, options)
+        target = own.table(name, options)
+        sql.view_ddl.refuse_materialized(name, target)
+        return name, target
 
     def take_hint(self) -> dict[str, str] | None:
         """Take the hint that stands here, `/*+ OPTIONS('k' = 'v') */`, and return its options; None: there is none."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
+_WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
+"""Regular expressions of the signs of a pattern."""
 _DESCRIBE_COLUMNS = "col_name string, data_type string, comment string"
 
 
@@ -242,13 +244,15 @@ def take_database(statement: Statement) -> tuple[Statement, str | None]:
 def like(statement: Statement) -> Callable[[str], bool]:
     """Return a predicate: whether a name fits the pattern that ends the statement, in any case.
 
-    In a pattern * stands for any characters, | separates several.
+    In a pattern % and * stand for any characters, _ for one, | separates several.
     """
     tokens = statement.tokens
     is_said = tokens.accept("LIKE") or (tokens.next is not None and tokens.next.kind == "text")
-    text = tokens.string("a pattern, as 'ord*'") if is_said else "*"
+    text = tokens.string("a pattern, as 'ord%'") if is_said else "%"
     tokens.end()
-    pattern = "|".join(".*".join(map(re.escape, part.strip().split("*"))) for part in text.split("|"))
+    pattern = "|".join(
+        "".join(_WILDCARDS.get(sign) or re.escape(sign) for sign in part.strip()) for part in text.split("|")
+    )
     return lambda name: re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) is not None
 
 

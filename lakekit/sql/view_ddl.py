@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakekit.commit.changes import Commit
     from lakekit.sql.backend import Statement
+    from lakekit.table.table import Table
     from lakekit.types import Field
 
 _VIEW_COLUMNS = "namespace string, viewName string, isTemporary boolean"
@@ -42,7 +43,7 @@ KINDS = (FORMAT_TABLE, OBJECT_TABLE)
 def create_view(statement: Statement, *, is_replaced: bool = False) -> StatementResult | None:
     """Execute CREATE VIEW; return None where the statement creates something else."""
     tokens = statement.tokens
-    is_temporary = tokens.accept("TEMPORARY")
+    is_temporary = tokens.accept_any("TEMPORARY", "TEMP") is not None
     if not tokens.accept("VIEW"):
         if is_temporary:
             raise tokens.wrong("VIEW: tables last")
@@ -82,7 +83,7 @@ def _drop_replaced_view(
 def drop_view(statement: Statement) -> StatementResult | None:
     """Execute DROP VIEW; return None where the statement drops something else."""
     tokens = statement.tokens
-    if not tokens.accept("VIEW") and not tokens.accept("TEMPORARY", "VIEW"):
+    if not any(tokens.accept(*words) for words in (("VIEW",), ("TEMPORARY", "VIEW"), ("TEMP", "VIEW"))):
         return None
     is_lenient = tokens.accept("IF", "EXISTS")
     statement, name = statement.take_name()
@@ -113,6 +114,16 @@ def show_view(statement: Statement) -> StatementResult | None:
 
 
 # ---- materialized tables -------------------------------------------------------------------------
+
+
+def refuse_materialized(name: str, table: Table) -> None:
+    """Raise `Unsupported` for a materialized table, whose rows a statement would change until the next refresh."""
+    if isinstance(table, MaterializedTable):
+        raise Unsupported(
+            f"{name} is a materialized table: its rows come from its query, and the next refresh would lose the "
+            "change; change the tables that the query reads",
+            feature="catalog.sql",
+        )
 
 
 def create_materialized(statement: Statement) -> StatementResult:

@@ -7,7 +7,7 @@ import pytest
 from sqlglot.errors import ParseError
 
 import lakekit as lk
-from lakekit.errors import LakekitError, SqlError
+from lakekit.errors import LakekitError, SqlError, Unsupported
 from lakekit.expressions.nodes import is_constant
 from lakekit.expressions.parser import SqlText, parse_text
 
@@ -205,3 +205,43 @@ def test_a_commit_knows_the_rows_that_it_affected(cat):
     assert "1 row" in str(done)
     assert table.append(pl.DataFrame(ROWS[:1], schema=table.schema.to_polars(), orient="row")).affected_row_count is None
     assert table.delete("true").affected_row_count == 5
+
+
+# ---- materialized tables, patterns ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO m VALUES (9, 'z', 9)",
+        "INSERT OVERWRITE m SELECT * FROM t",
+        "DELETE FROM m WHERE id = 1",
+        "DELETE FROM m",
+        "UPDATE m SET s = 'z'",
+        "UPDATE m SET s = s.s FROM s WHERE m.id = s.id",
+        "MERGE INTO m USING s ON m.id = s.id WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_rows_of_a_materialized_table_come_from_its_query(cat, statement):
+    """They were changed, and the next refresh lost that."""
+    cat.sql("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM t; ALTER MATERIALIZED TABLE m REFRESH")
+    with pytest.raises(Unsupported, match="m is a materialized table: its rows come from its query"):
+        cat.sql(statement)
+    cat.sql("DELETE FROM t WHERE id = 1; ALTER MATERIALIZED TABLE m SUSPEND; ALTER MATERIALIZED TABLE m RESUME")
+    cat.table("d.m").refresh(force=True)
+    assert rows(cat, "d.m") == [row for row in ROWS if row[0] != 1]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [("t%", ["t", "t1", "tx_y"]), ("t_", ["t1"]), ("t*", ["t", "t1", "tx_y"]), ("s|t1", ["s", "t1"]), ("T_\\_%", []), ("%x%", ["tx_y"]), ("t.", [])],
+)
+def test_patterns_are_those_of_like(cat, pattern, found):
+    cat.sql("CREATE TABLE t1 (a INT); CREATE TABLE tx_y (a INT)")
+    assert cat.sql(f"SHOW TABLES LIKE '{pattern}'")["tableName"].to_list() == found
+
+
+def test_functions_are_shown_by_patterns_of_like(cat):
+    names = cat.sql("SHOW FUNCTIONS LIKE 'sub%'")["function"].to_list()
+    assert names == cat.sql("SHOW FUNCTIONS LIKE 'sub*'")["function"].to_list()
+    assert "substring" in names
