@@ -18,6 +18,7 @@ from lakekit import plugins
 if TYPE_CHECKING:
     from lakekit.sql import (
         calls,
+        column_type,
         ddl,
         dml,
         insert,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "calls",
+    "column_type",
     "ddl",
     "dml",
     "insert",

@@ -27,7 +27,8 @@ _USING = ("paimon", "lakekit")
 _TYPE_SUFFIXES = (("PRECISION",), ("WITH", "LOCAL", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE"))
 """Words of a type behind its parentheses."""
 _UNSUPPORTED_OBJECTS = ("FUNCTION", "CATALOG", "INDEX")
-_OPEN, _CLOSE = ("(", "<"), (")", ">")
+_OPEN, _CLOSE = ("(", "<", "["), (")", ">", "]")
+_OTHER_CONSTRAINTS = ("CHECK", "UNIQUE", "FOREIGN")
 
 
 # ---- CREATE and DROP -----------------------------------------------------------------------------
@@ -189,11 +190,19 @@ def names(tokens: TokenStream) -> list[str]:
 
 
 def _fields(statement: Statement) -> tuple[list[Field], list[str]]:
-    """Parse the columns of CREATE TABLE, and return them and those of its primary key."""
-    tokens, fields, keys = statement.tokens, [], []
+    """Parse the columns of CREATE TABLE, and return them and those of its primary key.
+
+    Raises: `SqlError` for a second primary key.
+    """
+    tokens, fields = statement.tokens, list[Field]()
+    keys: list[str] = []
     tokens.expect("(")
     while True:
-        if tokens.accept("PRIMARY", "KEY"):
+        _skip_constraint_name(tokens)
+        if tokens.is_next("PRIMARY", "KEY"):
+            if keys:
+                raise tokens.wrong("no second PRIMARY KEY: name its columns in one, as PRIMARY KEY (a, b)")
+            tokens.accept("PRIMARY", "KEY")
             keys = names(tokens)
             tokens.accept("NOT", "ENFORCED")
         elif tokens.is_next("WATERMARK") and not tokens.is_after(","):
@@ -205,6 +214,8 @@ def _fields(statement: Statement) -> tuple[list[Field], list[str]]:
             name = tokens.name("a column")
             t, comment, default, position = parse_column(statement)
             if position.pop("key", False):
+                if keys:
+                    raise tokens.wrong("no second PRIMARY KEY: name its columns in one, as PRIMARY KEY (a, b)")
                 keys.append(name)
             if position:
                 raise tokens.wrong("no place: columns stand in the order of the statement")
@@ -213,6 +224,15 @@ def _fields(statement: Statement) -> tuple[list[Field], list[str]]:
             break
     tokens.expect(")")
     return fields, keys
+
+
+def _skip_constraint_name(tokens: TokenStream) -> None:
+    """Take CONSTRAINT and the name before PRIMARY KEY: Paimon keeps no name. Raises `SqlError` before another one."""
+    ahead = tokens.fork(2)
+    if tokens.is_next("CONSTRAINT") and any(ahead.is_next(word) for word in _OTHER_CONSTRAINTS):
+        raise ahead.wrong("PRIMARY KEY: tables have no other constraint")
+    if tokens.is_next("CONSTRAINT") and ahead.is_next("PRIMARY", "KEY"):
+        tokens.position += 2
 
 
 def parse_column(statement: Statement) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
@@ -225,6 +245,7 @@ def parse_column(statement: Statement) -> tuple[DataType, str | None, str | None
     comment = default = None
     position: dict[str, Any] = {}
     while True:
+        _skip_constraint_name(tokens)
         if tokens.accept("NOT", "NULL"):
             t = t.not_null()
         elif tokens.accept("PRIMARY", "KEY"):

@@ -57,6 +57,7 @@ _OTHER_STATEMENTS = frozenset(
 )
 """First words of statements of DuckDB, Spark and Flink that are not done here."""
 _MAX_WORD_CHARS = 40
+_CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
 
 def execute(statement: Statement) -> StatementResult | Rows:
@@ -77,11 +78,35 @@ def execute(statement: Statement) -> StatementResult | Rows:
 def _execute(statement: Statement) -> StatementResult | Rows:
     tokens = statement.tokens
     if is_query(statement):
+        _refuse_change_behind_with(tokens)
         return statement.backend.query(statement, tokens.remaining_text)
     for word, does in _STATEMENTS.items():
         if tokens.accept(word):
             return does(statement)
     raise _unknown_statement(tokens)
+
+
+def _refuse_change_behind_with(tokens: TokenStream) -> None:
+    """Raise `SqlError` where WITH stands before a statement that changes rows, whose queries alone have one."""
+    ahead = tokens.fork()
+    if not ahead.accept("WITH"):
+        return
+    ahead.accept("RECURSIVE")
+    while ahead.next is not None and ahead.next.kind in ("word", "quoted"):
+        ahead.position += 1
+        if ahead.is_next("("):
+            ahead.inside()
+        for words in (("AS",), ("NOT",), ("MATERIALIZED",)):
+            ahead.accept(*words)
+        if not ahead.is_next("("):
+            return
+        ahead.inside()
+        if not ahead.accept(","):
+            break
+    if any(ahead.is_next(word) for word in _CHANGES):
+        raise ahead.wrong(
+            "a query behind WITH: write it within, INSERT INTO t WITH … SELECT, or DELETE … WHERE id IN (WITH … SELECT)"
+        )
 
 
 def _unknown_statement(tokens: TokenStream) -> LakekitError:

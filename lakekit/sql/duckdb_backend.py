@@ -29,7 +29,7 @@ from lakekit.sql.parameters import NamedFrame
 from lakekit.sql.query_tree import QueryTree, check_length
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
-from lakekit.types import Field, parse, quote_identifier
+from lakekit.types import DataType, Field, parse, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from lakekit.sql.cage import QueryLimit
     from lakekit.table.format_tables import ObjectTable
     from lakekit.table.table import Table
-    from lakekit.types import DataType
 
 _HINTS = {
     "cast": " with CAST(… AS …) in the statement",
@@ -121,7 +120,7 @@ class DuckDBBackend:
         return query_frame.lazy_frame(query_frame.bind(query, limit))
 
     def explain(self, statement: Statement) -> StatementResult:
-        analyze = statement.tokens.accept("ANALYZE")
+        analyze = statement.tokens.accept("ANALYZE") or statement.tokens.accept("(", "ANALYZE", ")")
         query = self.tree(statement, SqlText(statement.tokens.remaining_text, "query", statement.tokens.dialect))
         return sql.query_report.explain(query, self.limit(statement), analyze=analyze)
 
@@ -186,7 +185,7 @@ class DuckDBBackend:
         )
 
     def type(self, text: str) -> DataType:
-        """Return the type of Paimon's type text.
+        """Return the type of Paimon's type text, or of one of DuckDB's or Spark's: INT[], STRUCT<a: INT>, TIMESTAMPTZ.
 
         Raises: `InvalidOption` for an invalid text, `Unsupported` for a type that lakekit refuses.
         """
@@ -194,6 +193,10 @@ class DuckDBBackend:
             return parse(text)
         except ValueError as wrong:
             failure = without_secrets(f"{text} is no type: {wrong}")
+        found = sql.column_type.read(text)
+        if isinstance(found, DataType):
+            return found
+        failure = f"{text} is no type of Paimon: write {found}" if found else failure
         raise InvalidOption(failure, key="sql", value=without_secrets(text))
 
     def type_text(self, t: DataType) -> str:

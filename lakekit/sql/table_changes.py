@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.ddl.schema_changes import TableChange
+    from lakekit.model.table_schema import TableSchema
     from lakekit.sql.backend import Statement
     from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.table import Table
@@ -222,18 +223,23 @@ def _listed(statement: Statement, parse: Callable[[Statement], list[TableChange]
     return made
 
 
-def _parse_add_columns(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    return _listed(statement, _parse_added_column)
+def _parse_add_columns(statement: Statement, table: Table) -> list[TableChange]:
+    schema = context_of(table).schema
+    return _listed(statement, lambda one: _parse_added_column(one, schema))
 
 
-def _parse_added_column(statement: Statement) -> list[TableChange]:
+def _parse_added_column(statement: Statement, schema: TableSchema) -> list[TableChange]:
+    """Parse a column to add; with IF NOT EXISTS before it none where it is there."""
     tokens = statement.tokens
+    is_lenient = tokens.accept("IF", "NOT", "EXISTS")
     if tokens.is_next("WATERMARK") or tokens.is_next("PRIMARY", "KEY") or tokens.is_next("CONSTRAINT"):
         raise tokens.wrong("a column: keys are for CREATE TABLE, and watermarks for streaming engines")
     name = _path(tokens)
     t, comment, default, position = parse_column(statement)
     if position.pop("key", False):
         raise tokens.wrong("no PRIMARY KEY: keys are for CREATE TABLE")
+    if is_lenient and schema.has(name):
+        return []
     return [changes.add_column(name, t, comment=comment, default=default, **position)]
 
 
