@@ -97,6 +97,16 @@ def iter_since(ctx: TableContext, after_id: int, latest: Snapshot) -> Iterator[t
             snapshot_id = existing[position] if position < len(existing) else latest.id
 
 
+def find_snapshot(
+    ctx: TableContext, commit: tuple[str, int, str], after_id: int, latest: Snapshot | None
+) -> Snapshot | None:
+    """Return the snapshot above `after_id` of a commit, which is a user, an identifier and a kind; None without one."""
+    for _, snapshot in () if latest is None else iter_since(ctx, after_id, latest):
+        if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == commit:
+            return snapshot
+    return None
+
+
 class EarlierCommit(NamedTuple):
     """A commit that was made already: the snapshots of it that still exist, oldest first.
 

@@ -122,6 +122,11 @@ class _ReusedManifests:
     merged_from: list[ManifestFileMeta] = field(default_factory=list)
     merged_manifests: list[ManifestFileMeta] = field(default_factory=list)
 
+    @classmethod
+    def of_merged(cls, merged: MergedManifests | None) -> _ReusedManifests:
+        """Return what the first attempt reuses: manifests that were merged before, if any."""
+        return cls() if merged is None else cls(merged_from=merged.old_manifests, merged_manifests=merged.new_manifests)
+
 
 def try_commit(
     request: CommitRequest,
@@ -140,11 +145,7 @@ def try_commit(
         RetriesExhausted: after `commit.max-retries` lost races or `commit.timeout`.
         CommitStateUnknown: it cannot be determined whether the snapshot was committed.
     """
-    reused = _ReusedManifests()
-    if merged_manifests is not None:
-        reused = _ReusedManifests(
-            merged_from=merged_manifests.old_manifests, merged_manifests=merged_manifests.new_manifests
-        )
+    reused = _ReusedManifests.of_merged(merged_manifests)
     retries = 0
     runtime = request.ctx.runtime
     with ExitStack() as turn:
@@ -166,7 +167,8 @@ def try_commit(
                 has_turn = has_turn or _wait_for_retry(request, retries - 1, turn)
                 seen_id = 0 if latest is None else latest.id
                 latest = snapshots.search_latest(request.ctx, seen_id)
-                own_snapshot = _find_own_snapshot(request, commit_step.kind, seen_id, latest)
+                own = (request.commit_user, request.identifier, commit_step.kind)
+                own_snapshot = commit_history.find_snapshot(request.ctx, own, seen_id, latest)
             except BaseException:
                 draft.discard()
                 contention.record_commit(request.ctx, retries, runtime.elapsed_ms() - started_ms)
@@ -175,15 +177,26 @@ def try_commit(
                 draft.discard()
                 own_changes = commit_step.changes if prepared is None else prepared.changes
                 return CommittedSnapshot(snapshot=own_snapshot, changes=own_changes, retry_count=retries)
-        changes, snapshot = prepared
     contention.record_commit(request.ctx, retries, runtime.elapsed_ms() - started_ms)
-    _write_hints(request.ctx, snapshot)
+    _record_snapshot(request.ctx, draft, latest, prepared, is_retried=retries > 0)
+    return CommittedSnapshot(snapshot=prepared.snapshot, changes=prepared.changes, retry_count=retries)
+
+
+def _record_snapshot(
+    ctx: TableContext,
+    draft: UncommittedFiles,
+    latest: Snapshot | None,
+    committed: _PreparedSnapshot,
+    *,
+    is_retried: bool,
+) -> None:
+    """Write the hints of a snapshot that was committed, advance the cached counts, discard files of lost attempts."""
+    _write_hints(ctx, committed.snapshot)
     if latest is not None:
-        conflict_detection.advance_cached_counts(request.ctx, latest, snapshot, changes.delta)
-    if retries:
+        conflict_detection.advance_cached_counts(ctx, latest, committed.snapshot, committed.changes.delta)
+    if is_retried:
         with suppress(LakekitError):
-            draft.discard(keep=_referenced_files(request.ctx, snapshot))
-    return CommittedSnapshot(snapshot=snapshot, changes=changes, retry_count=retries)
+            draft.discard(keep=_referenced_files(ctx, committed.snapshot))
 
 
 # ---- preparing -------------------------------------------------------------------------------------------------------
@@ -502,18 +515,6 @@ def _make_state_unknown(request: CommitRequest, snapshot: Snapshot, cause: Lakek
         commit_user=request.commit_user,
         identifier=request.identifier,
     )
-
-
-def _find_own_snapshot(request: CommitRequest, kind: str, seen_id: int, latest: Snapshot | None) -> Snapshot | None:
-    """Return the snapshot above `seen_id` that this same commit made, or None."""
-    for _, snapshot in () if latest is None else commit_history.iter_since(request.ctx, seen_id, latest):
-        if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
-            request.commit_user,
-            request.identifier,
-            kind,
-        ):
-            return snapshot
-    return None
 
 
 def _raise_retries_exhausted(request: CommitRequest, retries: int) -> None:

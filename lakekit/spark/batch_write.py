@@ -225,9 +225,7 @@ def write(
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        parallelism=divide_write(
-            ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch
-        ),
+        parallelism=_divide_tasks(spark, ctx, is_batch=is_batch),
     )
     messages = collect_messages(
         ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect()
@@ -235,11 +233,21 @@ def write(
     committed = commit_messages(
         ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None
     )
-    interval = ctx.options.full_compaction_interval
-    # buckets of earlier commits, of which no task had rows
-    if identifier is not None and interval > 1 and identifier % interval == 0:
-        compact_job(job, messages, identifier=identifier)
+    if identifier is not None:
+        _compact_if_due(job, messages, identifier)
     return committed
+
+
+def _divide_tasks(spark: SparkSession, ctx: TableContext, *, is_batch: bool) -> WriteParallelism | None:
+    """Return how a write is divided among the tasks that the session can run."""
+    return divide_write(ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch)
+
+
+def _compact_if_due(job: WriteJob, messages: Sequence[CommitMessage], identifier: int) -> None:
+    """Compact the buckets of earlier commits, of which no task had rows, where a full compaction is due."""
+    interval = job.ctx.options.full_compaction_interval
+    if interval > 1 and identifier % interval == 0:
+        compact_job(job, messages, identifier=identifier)
 
 
 def _session_of(df: DataFrame) -> SparkSession:

@@ -380,17 +380,7 @@ def _deduplicate() -> Iterable[Script]:
         write_step(*_kv((1, "c"), (1, "d"))),
         keys="k",
     )
-    runs = [write_step(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
-    yield _build_script("deduplicate", "many runs", _KEY_VALUE_COLUMNS, *runs, keys="k")
-    yield _build_script(
-        "deduplicate",
-        "many runs, compacted",
-        _KEY_VALUE_COLUMNS,
-        *runs,
-        ScriptStep(do="compact"),
-        _FULL_COMPACTION,
-        keys="k",
-    )
+    yield from _deduplicate_runs()
     yield _build_script(
         "deduplicate",
         "vectors",
@@ -402,6 +392,20 @@ def _deduplicate() -> Iterable[Script]:
         deletion_vectors__enabled="true",
     )
     yield from _deduplicate_buckets()
+
+
+def _deduplicate_runs() -> Iterable[Script]:
+    runs = [write_step(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
+    yield _build_script("deduplicate", "many runs", _KEY_VALUE_COLUMNS, *runs, keys="k")
+    yield _build_script(
+        "deduplicate",
+        "many runs, compacted",
+        _KEY_VALUE_COLUMNS,
+        *runs,
+        ScriptStep(do="compact"),
+        _FULL_COMPACTION,
+        keys="k",
+    )
 
 
 def _deduplicate_buckets() -> Iterable[Script]:
