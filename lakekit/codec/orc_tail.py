@@ -1,4 +1,4 @@
-"""The end of an ORC file: types and stripes, and a rewrite that presents the data under other types.
+"""The end of an ORC file: its types, its stripes, and the messages and chunks that they are stored as.
 
     stripe: index streams | data streams | stripe footer        repeated
     metadata | footer | postscript | one byte: length of the postscript
@@ -12,10 +12,6 @@
 
 All are protobuf messages; everything but the postscript is cut into chunks of `3 bytes LE: length * 2 + stored-as-is |
 bytes`.
-
-Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `rewrite_types` rewrites
-the tail so that the same streams are read as other types: MAP<k,v> as LIST<STRUCT<key,value>>, TIMESTAMP as
-STRUCT<seconds, nanos>.
 
 Source: the ORC specification v1, "File Tail" and "Stripes".
 """
@@ -43,15 +39,10 @@ _COMPRESSION_NAMES = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: 
 _MAX_TAIL_BYTES = 64 << 20
 _TAIL_BYTES = 1 << 16
 _MAX_CHUNK = (1 << 23) - 1
-_MAX_VALUES = 1 << 31
 _ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 _LZ4_HEAD = bytes.fromhex("04224d18 6070 73")
 """A frame of LZ4 with blocks of up to 4 MiB: chunks are such blocks without a frame, and Arrow inflates frames."""
 _MAX_LZ4_BYTES = 4 << 20
-_ZEROS_V2 = b"\xc1\xff\x00\x00"
-"""512 zeros as a delta run: two header bytes, base 0, delta 0."""
-_ZEROS_V1 = b"\x7f\x00\x00"
-"""130 zeros as a run: length - 3, delta 0, base 0."""
 
 
 class ProtobufField(NamedTuple):
@@ -404,6 +395,30 @@ def read_stripe_footer(tail: OrcTail, stripe: StripeRange) -> list[ProtobufField
     )
 
 
+def writer_zone(tail: OrcTail, number: int) -> str:
+    """Return the time zone of a stripe's writer, as its footer names it; empty where it does not."""
+    footer = read_stripe_footer(tail, tail.stripes[number])
+    return next(iter(bytes_members(footer, 3)), b"").decode("utf-8", "replace")
+
+
+def type_messages(root: OrcColumn) -> Iterator[bytes]:
+    """Yield the message of each type of a tree, in preorder."""
+    numbers = {id(column): at for at, column in enumerate(root.preorder())}
+    for column in root.preorder():
+        below = bytearray()
+        for child in column.children:
+            append_varint(below, numbers[id(child)])
+        own = [part for part in column.members if part.field_number not in (1, 2, 3)]
+        yield build_message(
+            [
+                ProtobufField(1, column.kind),
+                ProtobufField(2, bytes(below)),
+                *(ProtobufField(3, name) for name in column.names),
+                *own,
+            ]
+        )
+
+
 _POSTSCRIPT_FIELDS = {
     1: "footer length",
     2: "compression",
@@ -478,131 +493,3 @@ def _record_stripe(cursor: Cursor, tail: OrcTail, stripe: StripeRange) -> None:
         cursor.record(at, length, f"column {column} {stream_name}", None)
         at += length
     cursor.record(at, end - at, PADDING_LABEL, None)
-
-
-# ---- the same streams under other types ------------------------------------------------------------------------------
-
-
-def rewrite_types(tail: OrcTail, *, maps: bool = True, timestamps: bool = False) -> bytes:
-    """Return the file with MAPs as lists of key and value, and, with `timestamps`, timestamps as STRUCTs.
-
-    Such a STRUCT has `seconds`, LONG, which count from 2015-01-01 in the writer's time zone, and `nanos`, which come as
-    timestamps after 2015-01-01T00:00Z.
-    """
-    root = _change_column(tail.root, maps=maps, timestamps=timestamps)
-    columns = list(root.preorder())
-    moved: dict[tuple[int, int], int] = {}
-    for at, column in enumerate(columns):
-        moved |= dict.fromkeys(column.adopted_streams, at)
-    numbers = {column.column_id: at for at, column in enumerate(columns) if column.column_id >= 0}
-    out = bytearray(b"ORC")
-    stripes = []
-    for stripe in tail.stripes:
-        begin = stripe.offset
-        body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
-        footer, zeros = _stripe_footer(read_stripe_footer(tail, stripe), columns, numbers, moved, tail)
-        packed = store_chunks(footer, tail)
-        sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(zeros), len(packed), stripe.row_count)
-        stripes.append(build_message([ProtobufField(i + 1, size) for i, size in enumerate(sizes)]))
-        for piece in (body, zeros, packed):
-            out += piece
-    unchanged = [part for part in tail.footer if part.field_number not in (2, 3, 4, 7)]
-    added = [
-        ProtobufField(2, len(out)),
-        *(ProtobufField(3, stripe_message) for stripe_message in stripes),
-        *(ProtobufField(4, t) for t in type_messages(root)),
-    ]
-    packed = store_chunks(build_message([*added, *unchanged]), tail)
-    replaced = {1: len(packed), 5: 0, 7: 0}
-    postscript = build_message(
-        [ProtobufField(p.field_number, replaced.get(p.field_number, p.value)) for p in tail.postscript]
-    )
-    return bytes(out) + packed + postscript + bytes([len(postscript)])
-
-
-def writer_zone(tail: OrcTail, number: int) -> str:
-    """Return the time zone of a stripe's writer, as its footer names it; empty where it does not."""
-    footer = read_stripe_footer(tail, tail.stripes[number])
-    return next(iter(bytes_members(footer, 3)), b"").decode("utf-8", "replace")
-
-
-def _change_column(column: OrcColumn, *, maps: bool, timestamps: bool) -> OrcColumn:
-    children = [_change_column(child, maps=maps, timestamps=timestamps) for child in column.children]
-    if column.kind == MAP and maps and len(children) == 2:
-        entry = OrcColumn(STRUCT, -1, [], children, [b"key", b"value"])
-        return OrcColumn(LIST, column.column_id, [], [entry])
-    if column.kind in (TIMESTAMP, TIMESTAMP_INSTANT) and timestamps:
-        seconds = OrcColumn(LONG, -1, [], adopted_streams={(column.column_id, DATA_STREAM): 0})
-        nanos = OrcColumn(
-            TIMESTAMP_INSTANT, -1, [], adopted_streams={(column.column_id, SECONDARY_STREAM): 0}, adds_zero_stream=True
-        )
-        return OrcColumn(STRUCT, column.column_id, [], [seconds, nanos], [b"seconds", b"nanos"])
-    return OrcColumn(column.kind, column.column_id, column.members, children, column.names)
-
-
-def type_messages(root: OrcColumn) -> Iterator[bytes]:
-    """Yield the message of each type of a tree, in preorder."""
-    numbers = {id(column): at for at, column in enumerate(root.preorder())}
-    for column in root.preorder():
-        below = bytearray()
-        for child in column.children:
-            append_varint(below, numbers[id(child)])
-        own = [part for part in column.members if part.field_number not in (1, 2, 3)]
-        yield build_message(
-            [
-                ProtobufField(1, column.kind),
-                ProtobufField(2, bytes(below)),
-                *(ProtobufField(3, name) for name in column.names),
-                *own,
-            ]
-        )
-
-
-def _stripe_footer(
-    footer: list[ProtobufField],
-    columns: list[OrcColumn],
-    numbers: dict[int, int],
-    moved: dict[tuple[int, int], int],
-    tail: OrcTail,
-) -> tuple[bytes, bytes]:
-    """Return the footer with streams and encodings under their new columns, and streams of zeros to add."""
-    streams: list[ProtobufField] = []
-    for stream in bytes_members(footer, 1):
-        members = parse_members(stream)
-        kind, number = integer_member(members, 1), integer_member(members, 2)
-        at = moved.get((number, kind), numbers.get(number, 0))
-        streams.append(
-            ProtobufField(
-                1,
-                build_message(
-                    [ProtobufField(1, kind), ProtobufField(2, at), ProtobufField(3, integer_member(members, 3))]
-                ),
-            )
-        )
-    encodings = bytes_members(footer, 2)
-    added = bytearray()
-    kinds = []
-    for at, column in enumerate(columns):
-        old = next(iter(column.adopted_streams), (column.column_id, 0))[0]
-        encoding = encodings[old] if 0 <= old < len(encodings) else b""
-        kinds.append(ProtobufField(2, b"" if column.kind == STRUCT else encoding))
-        if column.adds_zero_stream:
-            zeros = store_chunks(_encode_zeros(encoding, tail.counts[old]), tail)
-            added += zeros
-            streams.append(
-                ProtobufField(
-                    1,
-                    build_message([ProtobufField(1, DATA_STREAM), ProtobufField(2, at), ProtobufField(3, len(zeros))]),
-                )
-            )
-    other_members = [part for part in footer if part.field_number not in (1, 2, 3)]
-    # Arrow may not have the rules of the writer's zone
-    return build_message([*streams, *kinds, ProtobufField(3, b"UTC"), *other_members]), bytes(added)
-
-
-def _encode_zeros(encoding: bytes, count: int) -> bytes:
-    """Return at least `count` zeros in the integer encoding of a column."""
-    if count > _MAX_VALUES:
-        raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
-    run, step = (_ZEROS_V2, 512) if integer_member(parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)
-    return run * (count // step + 1)

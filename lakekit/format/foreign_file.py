@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from lakekit.codec import avro_container as container, avro_schema, orc_tail
 from lakekit.errors import Corrupt, LakekitError, SchemaMismatch, Unsupported
-from lakekit.format import external_reader, thrift
+from lakekit.format import external_reader, parquet_footer
 from lakekit.format.encoder import FLOAT_TYPES, ColumnStats, has_exact_chunk_bounds
 from lakekit.options.option import EMPTY
 from lakekit.types import MAX_LENGTH, DataType, Field, first_duplicate
@@ -218,8 +218,6 @@ def _orc_type(column: OrcColumn, column_path: str, path: str) -> DataType:
 # ---- Parquet -----------------------------------------------------------------
 
 
-_TAIL_BYTES = 1 << 16
-_MIN_BYTES = 12
 _REPEATED_FIELD = 2
 
 
@@ -290,7 +288,7 @@ class _FileTypes(NamedTuple):
 
 def read_parquet_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
-    footer = read_footer(path, read, size_bytes)
+    footer = parquet_footer.read_footer(path, read, size_bytes)
     key_values = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
     elements = footer[2][1][1]
     root, _ = _build_element(elements, 0)
@@ -328,33 +326,6 @@ def _is_byte_decimal(t: DataType, element: _SchemaElement) -> bool:
         and (t.precision or 0) <= _MAX_NUMBER_DIGITS
         and element.struct[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
     )
-
-
-def read_footer(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
-    """Return the footer of a file, of which `read(offset, length)` returns bytes.
-
-    Raises `Corrupt`, `Unsupported` where it is encrypted.
-    """
-    data = _read_tail(path, read, size_bytes)
-    return thrift.decode_struct(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
-
-
-def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
-    """Return the end of a file, with its complete footer."""
-    data = read(max(0, size_bytes - _TAIL_BYTES), None)
-    if data[-4:] == b"PARE":
-        raise Unsupported(
-            f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
-        )
-    length = int.from_bytes(data[-8:-4], "little") + 8
-    if size_bytes < _MIN_BYTES or data[-4:] != b"PAR1" or length > size_bytes - 4:
-        raise Corrupt(
-            f"{path} is no whole Parquet file: it ends in {data[-4:]!r}",
-            path=path,
-            offset=max(0, size_bytes - 4),
-            field="magic",
-        )
-    return data if length <= len(data) else read(size_bytes - length, None)
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,12 @@ default) a Java writer takes the digits of the instant in UTC, reads them as a w
 that instant. Such files read right only in the writer's zone: a writer in UTC stores true instants, a value 22:13:20Z
 written in Asia/Shanghai is stored as 14:13:20Z. `ltz_zone` names the zone of the writers and undoes it.
 
-Source: FORMAT.md 7.5, ENGINE_1.4.2 A.5, `OrcFileFormat`, `OrcTypeUtil`.
+Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `rewrite_types` rewrites
+the tail of a file so that the same streams are read as other types: MAP<k,v> as LIST<STRUCT<key,value>>, TIMESTAMP as
+STRUCT<seconds, nanos>.
+
+Source: FORMAT.md 7.5, ENGINE_1.4.2 A.5, `OrcFileFormat`, `OrcTypeUtil`; the ORC specification v1, "File Tail" and
+"Stripes".
 """
 
 from __future__ import annotations
@@ -22,8 +27,20 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakekit.codec import orc_bounds, orc_tail
+from lakekit.codec.orc_tail import (
+    DATA_STREAM,
+    LIST,
+    LONG,
+    MAP,
+    SECONDARY_STREAM,
+    STRUCT,
+    TIMESTAMP,
+    TIMESTAMP_INSTANT,
+    OrcColumn,
+    ProtobufField,
+)
 from lakekit.columns import col, cols
-from lakekit.errors import Corrupt
+from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.format import external_reader, orc_rewrite, orc_write
 from lakekit.format.parquet import out_of_range
 from lakekit.format.polars_types import polars_schema, polars_type, unit_of
@@ -32,6 +49,7 @@ from lakekit.types import MAPS, TIMESTAMPS, DataType, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lakekit.codec.orc_tail import OrcTail
     from lakekit.types import Field
 
 open_writer, check_types = orc_write.open_writer, orc_write.check_types
@@ -41,6 +59,11 @@ _TAIL_TYPES = _WALL_CLOCKS | MAPS
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _LAST_SECOND = 9_223_372_036
 """The last complete second that 64 bits of nanoseconds hold."""
+_MAX_VALUES = 1 << 31
+_ZEROS_V2 = b"\xc1\xff\x00\x00"
+"""512 zeros as a delta run: two header bytes, base 0, delta 0."""
+_ZEROS_V1 = b"\x7f\x00\x00"
+"""130 zeros as a run: length - 3, delta 0, base 0."""
 
 
 def scan(
@@ -90,7 +113,7 @@ def _open_file(
 
 
 def _read_stripes(
-    file: orc.ORCFile, tail: orc_tail.OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
+    file: orc.ORCFile, tail: OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
     if any(f.type.holds(_TAIL_TYPES) for f in fields):
@@ -99,7 +122,7 @@ def _read_stripes(
             return
         # Arrow would end the process over them
         if any(f.type.holds(MAPS) for f in fields) and orc_tail.has_null_keys(tail):
-            file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail)))
+            file = orc.ORCFile(pa.BufferReader(rewrite_types(tail)))
     next_stripe = 0
     try:
         for number in range(file.nstripes):
@@ -111,7 +134,7 @@ def _read_stripes(
         yield from _read_timestamps_by_parts(tail, fields, path, zones, next_stripe)
 
 
-def _is_of_utc(tail: orc_tail.OrcTail) -> bool:
+def _is_of_utc(tail: OrcTail) -> bool:
     """Return whether all writers of a file ran in UTC; of others Arrow's wall clocks are not Java's."""
     return all(orc_rewrite.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
 
@@ -247,14 +270,14 @@ def _legacy_instant(column: pl.Expr, zone: str | None) -> pl.Expr:
 
 
 def _read_timestamps_by_parts(
-    tail: orc_tail.OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int
+    tail: OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the stripes from `first` on, their timestamps read as seconds and nanoseconds.
 
     Arrow cannot join the two for times that 64 bits of nanoseconds do not hold, nor as Java does for writers outside of
     UTC.
     """
-    file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail, timestamps=True)))
+    file = orc.ORCFile(pa.BufferReader(rewrite_types(tail, timestamps=True)))
     for number in range(first, file.nstripes):
         yield _convert_batch(
             file.read_stripe(number, columns=[f.name for f in fields]),
@@ -299,3 +322,115 @@ def _check_range(seconds: pl.Series, *, limit: int, field: Field, path: str) -> 
     if ((seconds >= limit) | (seconds < -limit)).any():
         raise out_of_range(field, path)
     return seconds
+
+
+# ---- the same streams under other types ------------------------------------------------------------------------------
+
+
+def rewrite_types(tail: OrcTail, *, maps: bool = True, timestamps: bool = False) -> bytes:
+    """Return the file with MAPs as lists of key and value, and, with `timestamps`, timestamps as STRUCTs.
+
+    Such a STRUCT has `seconds`, LONG, which count from 2015-01-01 in the writer's time zone, and `nanos`, which come as
+    timestamps after 2015-01-01T00:00Z.
+    """
+    root = _change_column(tail.root, maps=maps, timestamps=timestamps)
+    columns = list(root.preorder())
+    moved: dict[tuple[int, int], int] = {}
+    for at, column in enumerate(columns):
+        moved |= dict.fromkeys(column.adopted_streams, at)
+    numbers = {column.column_id: at for at, column in enumerate(columns) if column.column_id >= 0}
+    out = bytearray(b"ORC")
+    stripes = []
+    for stripe in tail.stripes:
+        begin = stripe.offset
+        body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
+        footer, zeros = _stripe_footer(orc_tail.read_stripe_footer(tail, stripe), columns, numbers, moved, tail)
+        packed = orc_tail.store_chunks(footer, tail)
+        sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(zeros), len(packed), stripe.row_count)
+        stripes.append(orc_tail.build_message([ProtobufField(i + 1, size) for i, size in enumerate(sizes)]))
+        for piece in (body, zeros, packed):
+            out += piece
+    unchanged = [part for part in tail.footer if part.field_number not in (2, 3, 4, 7)]
+    added = [
+        ProtobufField(2, len(out)),
+        *(ProtobufField(3, stripe_message) for stripe_message in stripes),
+        *(ProtobufField(4, t) for t in orc_tail.type_messages(root)),
+    ]
+    packed = orc_tail.store_chunks(orc_tail.build_message([*added, *unchanged]), tail)
+    replaced = {1: len(packed), 5: 0, 7: 0}
+    postscript = orc_tail.build_message(
+        [ProtobufField(p.field_number, replaced.get(p.field_number, p.value)) for p in tail.postscript]
+    )
+    return bytes(out) + packed + postscript + bytes([len(postscript)])
+
+
+def _change_column(column: OrcColumn, *, maps: bool, timestamps: bool) -> OrcColumn:
+    children = [_change_column(child, maps=maps, timestamps=timestamps) for child in column.children]
+    if column.kind == MAP and maps and len(children) == 2:
+        entry = OrcColumn(STRUCT, -1, [], children, [b"key", b"value"])
+        return OrcColumn(LIST, column.column_id, [], [entry])
+    if column.kind in (TIMESTAMP, TIMESTAMP_INSTANT) and timestamps:
+        seconds = OrcColumn(LONG, -1, [], adopted_streams={(column.column_id, DATA_STREAM): 0})
+        nanos = OrcColumn(
+            TIMESTAMP_INSTANT, -1, [], adopted_streams={(column.column_id, SECONDARY_STREAM): 0}, adds_zero_stream=True
+        )
+        return OrcColumn(STRUCT, column.column_id, [], [seconds, nanos], [b"seconds", b"nanos"])
+    return OrcColumn(column.kind, column.column_id, column.members, children, column.names)
+
+
+def _stripe_footer(
+    footer: list[ProtobufField],
+    columns: list[OrcColumn],
+    numbers: dict[int, int],
+    moved: dict[tuple[int, int], int],
+    tail: OrcTail,
+) -> tuple[bytes, bytes]:
+    """Return the footer with streams and encodings under their new columns, and streams of zeros to add."""
+    streams: list[ProtobufField] = []
+    for stream in orc_tail.bytes_members(footer, 1):
+        members = orc_tail.parse_members(stream)
+        kind, number = orc_tail.integer_member(members, 1), orc_tail.integer_member(members, 2)
+        at = moved.get((number, kind), numbers.get(number, 0))
+        streams.append(
+            ProtobufField(
+                1,
+                orc_tail.build_message(
+                    [
+                        ProtobufField(1, kind),
+                        ProtobufField(2, at),
+                        ProtobufField(3, orc_tail.integer_member(members, 3)),
+                    ]
+                ),
+            )
+        )
+    encodings = orc_tail.bytes_members(footer, 2)
+    added = bytearray()
+    kinds = []
+    for at, column in enumerate(columns):
+        old = next(iter(column.adopted_streams), (column.column_id, 0))[0]
+        encoding = encodings[old] if 0 <= old < len(encodings) else b""
+        kinds.append(ProtobufField(2, b"" if column.kind == STRUCT else encoding))
+        if column.adds_zero_stream:
+            zeros = orc_tail.store_chunks(_encode_zeros(encoding, tail.counts[old]), tail)
+            added += zeros
+            streams.append(
+                ProtobufField(
+                    1,
+                    orc_tail.build_message(
+                        [ProtobufField(1, DATA_STREAM), ProtobufField(2, at), ProtobufField(3, len(zeros))]
+                    ),
+                )
+            )
+    other_members = [part for part in footer if part.field_number not in (1, 2, 3)]
+    # Arrow may not have the rules of the writer's zone
+    return orc_tail.build_message([*streams, *kinds, ProtobufField(3, b"UTC"), *other_members]), bytes(added)
+
+
+def _encode_zeros(encoding: bytes, count: int) -> bytes:
+    """Return at least `count` zeros in the integer encoding of a column."""
+    if count > _MAX_VALUES:
+        raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
+    run, step = (
+        (_ZEROS_V2, 512) if orc_tail.integer_member(orc_tail.parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)
+    )
+    return run * (count // step + 1)

@@ -6,7 +6,7 @@
 
 Arrow's writer ends the process over null keys, so such files are written as lists first. The streams of the STRUCT are
 dropped, its number too: every column behind it moves up by one, in types, streams, encodings and statistics. All other
-bytes of a stripe stay as they are. `orc_tail.rewrite_types` goes the other way, for Arrow's reader.
+bytes of a stripe stay as they are. `orc.rewrite_types` goes the other way, for Arrow's reader.
 
 Arrow cuts times toward zero and stores negative nanoseconds. The reference reads such a time if it is a whole number of
 milliseconds, and fails if it is not. The two streams of such columns are replaced by those of the reference. Row

@@ -11,6 +11,7 @@
     metadata      1 physical type · 5 values · 7 compressed bytes · 9 10 11 offsets of its pages · 12 statistics
                   · 14 offset of its bloom filter · …
 
+`read_footer` reads the whole footer of a file as one struct.
 `read_row_count` skips only names and types of columns, which is several times faster than opening the file.
 `read_row_groups` returns
 the row groups of an encoder's small file; a chunk that keeps its offset and its bounds, as most do, is written as the
@@ -30,7 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.codec.cursor import read_varint, read_zigzag
-from lakekit.errors import Corrupt
+from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
 from lakekit.format.encoder import map_types, refuse_type
 from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct, read_list_head
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
+_TAIL_BYTES = 1 << 16
+_MIN_BYTES = 12
 _VARINT_KINDS = frozenset({4, 5, 6})
 _LIST_KINDS = frozenset({9, 10})
 
@@ -67,6 +70,33 @@ def read_row_count_and_end(footer: bytes) -> tuple[int, int]:
     except IndexError:
         pass
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
+
+
+def read_footer(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
+    """Return the footer of a file, of which `read(offset, length)` returns bytes.
+
+    Raises `Corrupt`, `Unsupported` where it is encrypted.
+    """
+    data = _read_tail(path, read, size_bytes)
+    return thrift.decode_struct(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
+
+
+def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
+    """Return the end of a file, with its complete footer."""
+    data = read(max(0, size_bytes - _TAIL_BYTES), None)
+    if data[-4:] == b"PARE":
+        raise Unsupported(
+            f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
+        )
+    length = int.from_bytes(data[-8:-4], "little") + 8
+    if size_bytes < _MIN_BYTES or data[-4:] != b"PAR1" or length > size_bytes - 4:
+        raise Corrupt(
+            f"{path} is no whole Parquet file: it ends in {data[-4:]!r}",
+            path=path,
+            offset=max(0, size_bytes - 4),
+            field="magic",
+        )
+    return data if length <= len(data) else read(size_bytes - length, None)
 
 
 def list_head_end(footer: bytes, offset: int) -> int:

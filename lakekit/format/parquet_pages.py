@@ -38,8 +38,7 @@ from zlib import crc32
 from lakekit.codec.cursor import Cursor, read_varint
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import parquet_footer, thrift
-from lakekit.format.foreign_file import read_footer
-from lakekit.format.parquet_footer import skip_value
+from lakekit.format.parquet_footer import read_footer, skip_value
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT
 from lakekit.types import MAX_DEPTH
 

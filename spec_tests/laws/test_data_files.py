@@ -123,7 +123,7 @@ def test_orc_tails_are_written_anew_without_a_change_of_values():
         arrow_orc.write_table(table, buffer, compression=compression)
         tail = orc_tail.parse_tail(buffer.getvalue())
         assert not orc_tail.has_null_keys(tail)
-        again = arrow_orc.ORCFile(BytesIO(orc_tail.rewrite_types(tail))).read()
+        again = arrow_orc.ORCFile(BytesIO(orc.rewrite_types(tail))).read()
         assert again["m"].to_pylist() == [[{"key": 1, "value": "a"}, {"key": 2, "value": None}], None, []]
         assert again["s"].to_pylist() == ["x", None, "y"]
         with pytest.raises(LakekitError):
