@@ -16,7 +16,8 @@ import polars as pl
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from spec_tests.drawn_conditions import TYPES, ConditionOracle, Draw, conditions, drawn_rows
+from spec_tests.condition_oracle import ConditionOracle
+from spec_tests.drawn_conditions import TYPES, Draw, conditions, drawn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

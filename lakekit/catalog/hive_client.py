@@ -7,7 +7,12 @@ A struct is a dict of the fields that are set. Constants such as `_TABLE` give t
 Hive's interface description; other fields are skipped. If the metastore answers with an exception, `HiveRefusal` is
 raised, with the name of Hive's exception.
 
-Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
+`hive_type` names a column's type as a metastore knows it:
+
+    BIGINT, STRING, TIMESTAMP_LTZ(3)     bigint, string, timestamp
+    MAP<STRING, INT>, ROW<a INT>         map<string,int>, struct<a:int>
+
+Source: ENGINE.md 9.4; `HiveTypeUtils`; Hive 2.3 and 3.1.
 """
 
 from __future__ import annotations
@@ -22,11 +27,13 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from lakekit.errors import InvalidOption, LimitExceeded, StorageFailed
+from lakekit.errors import InvalidOption, LimitExceeded, StorageFailed, Unsupported
 from lakekit.options.redaction import redact_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from lakekit.types import DataType
 
 _TIMEOUT_MS = 60_000
 _MAX_ELEMENTS = 1_000_000
@@ -319,3 +326,43 @@ def read_value(protocol: Any, thrift_type: ThriftType, depth: int = 0) -> Any:
     ]
     protocol.readMapEnd()
     return dict(pairs)
+
+
+# ---- types of columns ----------------------------------------------------------------------------
+
+
+_HIVE_TYPES = {
+    name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
+}
+_HIVE_TYPES |= {
+    "TIME": "string",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_LTZ": "timestamp",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+    "BLOB": "binary",
+}
+_SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
+
+
+def hive_type(t: DataType) -> str:
+    """Return Hive's name of a type, as a metastore of Hive 2 knows it. Raises `Unsupported`."""
+    if t.root in _HIVE_TYPES:
+        return _HIVE_TYPES[t.root]
+    if t.root in _SIZED_TYPES:
+        name, longest = _SIZED_TYPES[t.root]
+        return f"{name}({t.length})" if t.length is not None and t.length <= longest else "string"
+    match t.root:
+        case "DECIMAL":
+            return f"decimal({t.precision},{t.scale})"
+        case "ARRAY" if t.element is not None:
+            return f"array<{hive_type(t.element)}>"
+        case "MULTISET" if t.element is not None:
+            return f"map<{hive_type(t.element)},int>"
+        case "MAP" if t.key is not None and t.value is not None:
+            return f"map<{hive_type(t.key)},{hive_type(t.value)}>"
+        case "ROW":
+            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in t.fields)}>"
+        case "VARIANT":
+            return "struct<value:binary,metadata:binary>"
+    raise Unsupported(f"Hive has no type for {t}; keep the table in another catalog", feature="catalog.hive")

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.hive_client import open_client, parse_metastore_uris
-from lakekit.catalog.metastores.hive import hive_type
+from lakekit.catalog.hive_client import hive_type, open_client, parse_metastore_uris
 from lakekit.runtime import Runtime
 from lakekit.types import parse
 from spec_tests.doors.hive_server import Wrong, serve

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import lakekit as lk
 from spec_tests.condition_doors import DOORS, Verdicts, table_and_oracle
-from spec_tests.drawn_conditions import TYPES, Answer, ConditionOracle, Draw, conditions, drawn_rows
+from spec_tests.condition_oracle import Answer, ConditionOracle
+from spec_tests.drawn_conditions import TYPES, Draw, conditions, drawn_rows
 from spec_tests.drawn_queries import QueryOracle, comparable, filled, is_ordered, queries
 from spec_tests.query_doors import QueryVerdicts
 

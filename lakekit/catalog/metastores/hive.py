@@ -1,14 +1,11 @@
 """`metastore=hive`: names in a Hive metastore, which Hive, Spark and Java's Hive catalog share.
 
-    BIGINT, STRING, TIMESTAMP_LTZ(3)     bigint, string, timestamp            types of the entry
-    MAP<STRING, INT>, ROW<a INT>         map<string,int>, struct<a:int>
-
 The schema files define a table, and its entry is a copy for other engines. A table is made in this order: its schema,
 then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
 tables whose partitions the metastore stores (`open_client.partitioned-table`) are read, and refused by name when they
 are to be written.
 
-Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalog.newHmsTable`, `HiveCatalogLock`, `HiveTypeUtils`.
+Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalog.newHmsTable`, `HiveCatalogLock`.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
 from lakekit.catalog import identifier, metastore as warehouse
-from lakekit.catalog.hive_client import HiveRefusal, open_client, parse_metastore_uris
+from lakekit.catalog.hive_client import HiveRefusal, hive_type, open_client, parse_metastore_uris
 from lakekit.catalog.identifier import Identifier
 from lakekit.catalog.metastore import build_path
 from lakekit.errors import (
@@ -53,7 +50,6 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.runtime import Runtime
     from lakekit.storage.protocol import Storage
-    from lakekit.types import DataType
 
     Entry = dict[str, Any]
     """A table as the metastore has it."""
@@ -65,18 +61,6 @@ INPUT_FORMAT, OUTPUT_FORMAT = (
 )
 _SERDE_CLASS, _STORAGE_HANDLER = "org.apache.paimon.hive.PaimonSerDe", "org.apache.paimon.hive.PaimonStorageHandler"
 _MAX_RETENTION = 2**31 - 1
-_HIVE_TYPES = {
-    name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
-}
-_HIVE_TYPES |= {
-    "TIME": "string",
-    "TIMESTAMP": "timestamp",
-    "TIMESTAMP_LTZ": "timestamp",
-    "BINARY": "binary",
-    "VARBINARY": "binary",
-    "BLOB": "binary",
-}
-_SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
 
 
 def is_paimon_entry(entry: Entry) -> bool:
@@ -171,29 +155,6 @@ def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
 def _key_properties(schema: TableSchema) -> Mapping[str, str]:
     keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
     return {key: ",".join(names) for key, names in keys.items() if names}
-
-
-def hive_type(t: DataType) -> str:
-    """Return Hive's name of a type, as a metastore of Hive 2 knows it. Raises `Unsupported`."""
-    if t.root in _HIVE_TYPES:
-        return _HIVE_TYPES[t.root]
-    if t.root in _SIZED_TYPES:
-        name, longest = _SIZED_TYPES[t.root]
-        return f"{name}({t.length})" if t.length is not None and t.length <= longest else "string"
-    match t.root:
-        case "DECIMAL":
-            return f"decimal({t.precision},{t.scale})"
-        case "ARRAY" if t.element is not None:
-            return f"array<{hive_type(t.element)}>"
-        case "MULTISET" if t.element is not None:
-            return f"map<{hive_type(t.element)},int>"
-        case "MAP" if t.key is not None and t.value is not None:
-            return f"map<{hive_type(t.key)},{hive_type(t.value)}>"
-        case "ROW":
-            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in t.fields)}>"
-        case "VARIANT":
-            return "struct<value:binary,metadata:binary>"
-    raise Unsupported(f"Hive has no type for {t}; keep the table in another catalog", feature="catalog.hive")
 
 
 # ---- the metastore ---------------------------------------------------

@@ -1,0 +1,74 @@
+"""DuckDB's answer to a drawn condition: the ids of the rows of which it is true.
+
+A draw is two texts, as `drawn_conditions` says: the second is asked only where DuckDB raises for the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from spec_tests.drawn_conditions import Draw
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What DuckDB says: the ids of the rows of which the condition is true; or that it raises, and the ids where integers are wide, if they are known."""
+
+    ids: frozenset[int] | None
+    problem: str = ""
+    wide: frozenset[int] | None = None
+
+
+class ConditionOracle:
+    """DuckDB over an Arrow table of the rows."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        import duckdb
+
+        self._con: duckdb.DuckDBPyConnection = duckdb.connect(config={"threads": 1})
+        self._con.execute("SET TimeZone = 'UTC'")
+        arrow = rows.with_columns(pl.col("tm").cast(pl.Int64)).to_arrow()  # noqa: F841 - read by name
+        changed = "TIME '00:00:00' + to_microseconds(tm // 1000) AS tm, map_from_entries(m) AS m"
+        self._con.execute(f"CREATE TABLE drawn AS SELECT * REPLACE ({changed}) FROM arrow")
+        types = dict(self._con.execute("SELECT column_name, column_type FROM (DESCRIBE drawn)").fetchall())
+        assert types["t9"] == "TIMESTAMP_NS", types
+        assert types["tm"] == "TIME", types
+
+    def answer(self, draw: Draw) -> Answer | None:
+        """Return the answer; None where DuckDB does not take the text at all."""
+        import duckdb
+
+        draw = Draw(*(text.replace("`", '"') for text in (draw.text, draw.wide)))  # DuckDB has no back quotes
+        try:
+            self._con.execute("SET error_on_division_by_zero = true")
+            return Answer(self._ids(draw.text))
+        except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
+            return None
+        except duckdb.Error as wrong:
+            problem = f"{type(wrong).__name__}: {str(wrong)[:160]}"
+        if "higher precision" in problem:  # a far day meets nanoseconds, which lakekit compares; in microseconds they are rounded
+            return Answer(None, problem)
+        try:
+            self._con.execute("SET error_on_division_by_zero = false")
+            return Answer(None, problem, self._ids(draw.wide))
+        except duckdb.Error:
+            return Answer(None, problem)
+
+    def found(self, text: str) -> frozenset[int]:
+        """Return the ids of the rows that a WHERE keeps, whose parts are computed one after the other."""
+        return frozenset(key for (key,) in self._con.execute(f"SELECT id FROM drawn WHERE {text}").fetchall())
+
+    def _ids(self, text: str) -> frozenset[int]:
+        found = self._con.execute(f"SELECT id, ({text}\n) AS verdict FROM drawn").fetchall()
+        if found and not isinstance(found[0][1], bool | None):
+            import duckdb
+
+            msg = "no condition"
+            raise duckdb.BinderException(msg)
+        return frozenset(key for key, verdict in found if verdict)
