@@ -23,7 +23,7 @@ from sqlglot import exp
 from lakekit import table
 from lakekit.columns import col, cols
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
-from lakekit.format.polars_types import VARIANT_DTYPE, entries_type
+from lakekit.format.polars_types import VARIANT_DTYPE, entries_type, is_printable
 from lakekit.sql import cage
 from lakekit.sql.query_tree import first_rows, is_plain, plain_scan
 
@@ -282,14 +282,16 @@ def _batches(
 ) -> Iterator[pl.DataFrame]:
     """Yield the first rows of a query, and frames without rows while DuckDB computes.
 
-    A query without tables needs no pyarrow, unless it has so many columns that batches are made small.
+    A query without tables needs no pyarrow, unless it has so many columns that batches are made small, or a TIME, of
+    which Polars reads 24:00:00 as null: Arrow says how many are.
     """
     empty = pl.DataFrame(schema=schema)
     batch_rows = max(2048, min(_BATCH_ROWS, _BATCH_VALUES // len(schema)))
+    is_small = not bound.query.scans and batch_rows == _BATCH_ROWS and pl.Time() not in schema.values()
     with bound.run() as run:
 
         def push(put: Callable[[Any], bool]) -> None:
-            if not bound.query.scans and batch_rows == _BATCH_ROWS:
+            if is_small:
                 run.push_frames(bound.select(list(schema), first), put)
                 return
             sql = bound.select(columns, first)
@@ -307,6 +309,7 @@ def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
     if not isinstance(frame, pl.DataFrame):
         frame = pl.DataFrame(pl.from_arrow(batch.rename_columns([f"c{at}" for at in range(len(schema))])))
     frame.columns = schema.names()
+    _check_times(batch, frame)
     own = frame.schema
     changed = {name: dtype for name, dtype in schema.items() if own[name] != dtype}
     if not changed:
@@ -320,6 +323,28 @@ def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
         f"a value of {', '.join(changed)} is beyond {', '.join(map(str, changed.values()))}: {failure[:200]}; CAST it "
         "to DECIMAL(38, 0) or DOUBLE in the query"
     )
+
+
+def _check_times(batch: Any, frame: pl.DataFrame) -> None:
+    """Raise `ValueOutOfRange` for a day or a moment that Polars cannot print, and for 24:00:00."""
+    times = [name for name, dtype in frame.schema.items() if isinstance(dtype, (pl.Date, pl.Datetime))]
+    far = frame.select((~is_printable(col(name))).any().alias(name) for name in times).row(0) if times else ()
+    if any(far):
+        name = next(name for name, is_far in zip(times, far, strict=True) if is_far)
+        raise ValueOutOfRange(
+            f"column {name!r} of the query has a time beyond the years -262143 to 262142: CAST it to VARCHAR in the "
+            "query"
+        )
+    for at, (name, dtype) in enumerate(frame.schema.items()):
+        if (
+            isinstance(dtype, pl.Time)
+            and batch is not frame
+            and batch.column(at).null_count != frame[name].null_count()
+        ):
+            raise ValueOutOfRange(
+                f"column {name!r} of the query has the time 24:00:00, and a TIME is before it: CAST it to VARCHAR in "
+                "the query"
+            )
 
 
 def _converted(name: str, own: pl.DataType, dtype: pl.DataType) -> pl.Expr:
