@@ -109,6 +109,12 @@ def _refuse_change_behind_with(tokens: TokenStream) -> None:
         )
 
 
+def check_first_word(tokens: TokenStream) -> None:
+    """Raise `SqlError`, `Unsupported` for a statement whose first word begins none that is executed here."""
+    if not any(tokens.is_next(word) for word in (*QUERY_KEYWORDS, *_STATEMENTS, *_SESSION_KEYWORDS)):
+        raise _unknown_statement(tokens)
+
+
 def _unknown_statement(tokens: TokenStream) -> LakekitError:
     """Return the error about a statement whose first word begins none that is executed here."""
     word = "" if tokens.next is None else tokens.next.text.upper()

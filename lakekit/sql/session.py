@@ -67,7 +67,8 @@ def run(
 
     `limit`: the most rows of a query that are computed, where there are several statements.
 
-    Raises what a statement raises, with the statements before it in the message.
+    Raises what a statement raises, with the statements before it in the message. Before the first is executed, it
+    raises `SqlError`, `Unsupported` for any whose first word begins none.
     """
     if dialect not in ("lakekit", "spark"):
         raise InvalidOption(f"dialect={dialect!r}; there are 'lakekit' and 'spark'", key="dialect", value=dialect)
@@ -76,6 +77,7 @@ def run(
         numbered = quote_dollars(numbered)
     known = named_frames(frames or {})
     read = TokenStream.split(numbered, dialect, parameters=values)
+    _check_first_words(read)
     for index, tokens in enumerate(read):  # scalar: one a statement
         try:
             result = _execute(session, tokens, known, files=files)
@@ -91,6 +93,19 @@ def run(
             yield _result_frame(result)
         else:
             yield ResultFrame(result) if isinstance(result, pl.DataFrame) else result
+
+
+def _check_first_words(read: Sequence[TokenStream]) -> None:
+    """Refuse a text of which a statement begins with no known word, before its first statement is executed."""
+    for index, tokens in enumerate(read):  # scalar: one a statement
+        try:
+            dispatch.check_first_word(tokens)
+        except LakekitError as wrong:
+            add_position(wrong, tokens)
+            redact_error(wrong, tokens.text)
+            if len(read) > 1:
+                wrong.args = (f"{wrong.message}\nIn statement {index + 1} of {len(read)}; none of them ran",)
+            raise
 
 
 def query_table(

@@ -115,3 +115,11 @@ def test_a_type_that_is_too_deep_is_refused(cat):
         deep = f"[{deep}]"
     with pytest.raises((SchemaMismatch, SqlError)):
         cat.sql(f"SELECT json_transform('1', '{deep}') AS x")
+
+
+@pytest.mark.parametrize("wrong", ["SELEC 2", "VACUUM t", "SELECT 'open", "17", "GRANT ALL"])
+def test_no_statement_runs_where_one_begins_with_no_known_word(cat, wrong):
+    """`TRUNCATE TABLE z; SELEC 2` emptied z."""
+    with pytest.raises(LakekitError, match=r"none of them ran|does not end"):
+        cat.sql(f"DELETE FROM t WHERE id = 4; TRUNCATE TABLE t; SELECT 1; {wrong}; DROP TABLE t")
+    assert cat["db.t"].aggregate(pl.len()).item() == 4

@@ -122,9 +122,15 @@ def test_a_column_called_as_the_database_is_pointed_at(cat):
 
 
 def test_the_failure_of_one_of_several_says_which_ran(cat):
+    wrong = error_of(lambda: cat.sql("SELECT 1;\nSHOW TABLES;\nSHOW 2; SELECT 3"))
+    assert "line 3, column 6: " in str(wrong)
+    assert str(wrong).endswith("In statement 3 of 4; these ran and stay done: 1: SELECT 1; 2: SHOW TABLES")
+
+
+def test_a_word_that_begins_no_statement_is_found_before_one_runs(cat):
     wrong = error_of(lambda: cat.sql("SELECT 1;\nSHOW TABLES;\nSELEC 2; SELECT 3"))
     assert "line 3, column 1: 'SELEC' begins no statement; did you mean SELECT?" in str(wrong)
-    assert str(wrong).endswith("In statement 3 of 4; these ran and stay done: 1: SELECT 1; 2: SHOW TABLES")
+    assert str(wrong).endswith("In statement 3 of 4; none of them ran")
 
 
 TEXTS = [
