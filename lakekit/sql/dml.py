@@ -300,6 +300,9 @@ class _Change:
         for pair in pairs:
             if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
                 raise self.source.error(start_of(pair), "SET takes new values of columns, such as v = v + 1")
+            end = pair.this.parts[-1].meta.get("end")
+            if end is not None and self.source.text[end + 1 :].lstrip().startswith("=="):
+                raise self.source.error(end + 1, "SET takes one equals sign, such as v = v + 1; == compares")
             name, path = resolve_column_path(self.source, pair.this, target)
             values = by_column.setdefault(name, {})
             if any(path[: len(other)] == other or other[: len(path)] == path for other in values):

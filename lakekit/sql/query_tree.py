@@ -263,6 +263,8 @@ class QueryTree:
             if not isinstance(node.this, exp.Identifier):
                 self._resolve_function(node, statement, source, text)
             elif scopes.has(node):
+                if node.args.get("version") is not None:  # DuckDB leaves it out
+                    raise source.error(_start_of(node), f"{node.name} is a name of WITH, which has no versions")
                 self.names[node.name.lower()] += 1
                 self.with_names.add(node.name)
             else:

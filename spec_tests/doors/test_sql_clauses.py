@@ -123,3 +123,14 @@ def test_no_statement_runs_where_one_begins_with_no_known_word(cat, wrong):
     with pytest.raises(LakekitError, match=r"none of them ran|does not end"):
         cat.sql(f"DELETE FROM t WHERE id = 4; TRUNCATE TABLE t; SELECT 1; {wrong}; DROP TABLE t")
     assert cat["db.t"].aggregate(pl.len()).item() == 4
+
+
+def test_a_name_of_with_has_no_versions(cat):
+    with pytest.raises(SqlError, match="has no versions"):
+        cat.sql("WITH x AS (SELECT 1 AS a) SELECT * FROM x AT (VERSION => 1)").collect()
+
+
+def test_a_new_value_is_set_by_one_equals_sign(cat):
+    with pytest.raises(SqlError, match="one equals sign"):
+        cat.sql("UPDATE t SET g == 7")
+    assert cat["db.t"].aggregate(pl.col("g").max()).item() == 2
