@@ -27,7 +27,7 @@ class LakekitDialect(DuckDB):
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot declares it so
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the same
         COMMANDS = set()  # noqa: RUF012 - sqlglot would keep what follows CALL as one text, cut at any semicolon
-        KEYWORDS = {key: kind for key, kind in DuckDB.Tokenizer.KEYWORDS.items() if key != "?::"}  # noqa: RUF012 - a parameter, and ::
+        KEYWORDS = {key: kind for key, kind in DuckDB.Tokenizer.KEYWORDS.items() if key != "?::" and "%" not in key}  # noqa: RUF012 - a parameter, and ::
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes
         """DuckDB's grammar, and `t@tag`; nodes that a query's text is changed at know their place, `meta["span"]`.
@@ -132,6 +132,13 @@ class ParameterDialect(LakekitDialect):
         HEREDOC_STRINGS = []  # noqa: RUF012 - sqlglot declares it so
 
 
+def _forget_templates(tokenizer: Any) -> None:
+    """Take the comments of Jinja's templates out of a class of sqlglot, which adds them to those of each dialect."""
+    tokenizer._COMMENTS = {key: end for key, end in tokenizer._COMMENTS.items() if "{" not in key}  # noqa: SLF001 - no public name
+
+
+_forget_templates(LakekitDialect.Tokenizer)
+_forget_templates(ParameterDialect.Tokenizer)
 _TERMS = frozenset({TokenType.PLUS, TokenType.DASH})
 _FACTORS = frozenset({TokenType.STAR})
 

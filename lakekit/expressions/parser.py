@@ -39,6 +39,10 @@ MAX_CHARS = 1 << 22
 """The length of the longest text that is parsed."""
 MAX_DEPTH = 32
 """The number of brackets that may be open at one place; sqlglot recurses some twenty calls deep for each."""
+MAX_TOKENS = 1 << 18
+"""The number of tokens of the longest text that a tree is made of, which takes some seconds; VALUES needs no tree."""
+MAX_COMMENT_DEPTH = 32
+"""The number of comments that may be open at one place."""
 _LITERAL_TYPES = frozenset({TokenType.INTERVAL, *sqlglot.Parser.TYPE_TOKENS})
 _AGO = re.compile(r"\bago\b", re.IGNORECASE)
 _PART_FUNCTIONS = frozenset({"date_trunc", "datetrunc", "date_part", "datepart"})
@@ -53,6 +57,8 @@ _MAX_LINE_CHARS = 120
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _BRACKETS = frozenset("()[]{}")
 _DOLLAR_QUOTE = re.compile(r"(?<![\w$])\$(?:[^\W\d]\w*)?\$")
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+_BEFORE_COMMENT = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*""")
 _HALF = re.compile("[\ud800-\udfff]")
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)
@@ -167,8 +173,8 @@ def _blank_comments(text: str, tokens: Sequence[Token]) -> str:
 def tokenize(source: SqlText) -> list[Token]:
     """Return the tokens of a text.
 
-    Raises: `SqlError` for an open quote, half of a surrogate pair, a text beyond `MAX_CHARS` and more than `MAX_DEPTH`
-    open brackets; `TypeError` for what is no text.
+    Raises: `SqlError` for an open quote, half of a surrogate pair, a text beyond `MAX_CHARS`, more than `MAX_DEPTH`
+    open brackets and `MAX_COMMENT_DEPTH` open comments; `TypeError` for what is no text.
     """
     text = source.text
     if not isinstance(text, str):
@@ -178,6 +184,8 @@ def tokenize(source: SqlText) -> list[Token]:
         raise source.error(MAX_CHARS, f"a text of {len(text):,} characters; at most {MAX_CHARS:,} are parsed")
     if (half := _HALF.search(text)) is not None:
         raise source.error(half.start(), f"{half[0]!a} is half of a character")
+    if (nested := _too_nested_comment(text)) is not None:
+        raise source.error(nested, f"more than {MAX_COMMENT_DEPTH} comments are open")
     has_dollar_quote = source.dialect != "lakekit" or "$" not in text or _DOLLAR_QUOTE.search(text) is not None
     try:
         tokens: list[Token] = _dialect_of(source.dialect if has_dollar_quote else "lakekit-parameters").tokenize(text)
@@ -216,6 +224,19 @@ def _dialect_of(name: str) -> Any:
     return LakekitDialect() if name == "lakekit" else sqlglot.Dialect.get_or_raise(name)
 
 
+def _too_nested_comment(text: str) -> int | None:
+    """Return where one comment too many is opened: for each that is open, sqlglot reads the text again."""
+    if text.count("/*") <= MAX_COMMENT_DEPTH:
+        return None
+    depth, at = 0, 0
+    while (mark := (_COMMENT_MARK if depth else _BEFORE_COMMENT).search(text, at)) is not None:
+        at = mark.end()
+        depth += (mark[0] == "/*") - (mark[0] == "*/" and depth > 0)
+        if depth > MAX_COMMENT_DEPTH:
+            return mark.start()
+    return None
+
+
 def _last_quote(text: str) -> int:
     return max(text.rfind(mark) for mark in ("'", '"', "`", "/*", "$"))
 
@@ -223,6 +244,9 @@ def _last_quote(text: str) -> int:
 def _parse(source: SqlText, tokens: list[Token], parse: Callable[[SqlText, Sequence[Token]], list[Node]]) -> Node:
     if not tokens:
         raise source.error(0, "the text is empty")
+    if len(tokens) > MAX_TOKENS:
+        problem = f"{len(tokens):,} words and signs in one text; at most {MAX_TOKENS:,} are read into a tree"
+        raise source.error(tokens[MAX_TOKENS].start, problem)
     if source.dialect == "spark":
         tokens = _with_doubled_quotes(tokens, source.text)
     failure: tuple[int, str] | None = None

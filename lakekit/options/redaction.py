@@ -138,16 +138,21 @@ def without_secrets_of(statement: str, message: str) -> str:
 
 def redact_error(wrong: LakekitError, statement: str) -> None:
     """Take the secrets of a statement out of an error about it: of its message, its fields and what it came from."""
-    for name in wrong.names:
-        value = getattr(wrong, name)
-        if isinstance(value, str):
-            setattr(wrong, name, without_secrets_of(statement, value))
-    wrong.args = (without_secrets_of(statement, wrong.message),)
-    cause = wrong.__cause__ or wrong.__context__
-    if isinstance(cause, LakekitError):
-        redact_error(cause, statement)
-    elif cause is not None and without_secrets_of(statement, repr(cause.args)) != repr(cause.args):
-        wrong.__cause__ = wrong.__context__ = None
+    error: BaseException | None = wrong
+    seen: set[int] = set()
+    while isinstance(error, LakekitError) and id(error) not in seen:  # errors may be the causes of each other
+        seen.add(id(error))
+        for name in error.names:
+            value = getattr(error, name)
+            if isinstance(value, str):
+                setattr(error, name, without_secrets_of(statement, value))
+        error.args = (without_secrets_of(statement, error.message),)
+        cause = error.__cause__ or error.__context__
+        if cause is not None and not isinstance(cause, LakekitError):
+            shown = repr(cause.args)
+            if without_secrets_of(statement, shown) != shown:
+                error.__cause__ = error.__context__ = None
+        error = cause
 
 
 def _secret_values(statement: str) -> list[str]:

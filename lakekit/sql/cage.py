@@ -36,11 +36,13 @@ from lakekit.errors import (
     SchemaMismatch,
     SqlError,
     StorageFailed,
+    Unsupported,
     ValueOutOfRange,
 )
 from lakekit.expressions.parser import tokenize
 from lakekit.options.redaction import redact_error, without_secrets_of
 from lakekit.parallel import core_count, iterate_pushed_within
+from lakekit.sql.query_refusal import BARE_SESSION_FUNCTIONS, SESSION_REFUSAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,6 +113,8 @@ def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - 
         database.execute(
             f"CREATE MACRO {name}(a INTEGER, b INTEGER) AS a::BIGINT {sign} b::BIGINT, {unknown}, (a, b) AS a {sign} b"
         )
+    for name in BARE_SESSION_FUNCTIONS:  # scalar: six
+        database.execute(f"CREATE MACRO {_quote(name)}() AS CAST(error('{name} {SESSION_REFUSAL}') AS VARCHAR)")
     database.execute("CREATE TYPE bytes AS BLOB")
     if not files:
         database.execute("SET enable_external_access = false")
@@ -272,6 +276,12 @@ _CARET_LINES = re.compile(r"\n*(?P<prefix>LINE \d+: )(?P<line>[^\n]*)\n(?P<blank
 _WORD = re.compile(r"[^\W\d]\w*|\d[\w.]*|'[^']*'|\"[^\"]*\"|\S")
 _NAMED = re.compile(r'"(?P<quoted>[^"]+)"|name (?P<bare>\w+) does not exist')
 _COLUMN = re.compile(r'(?:column|Table) "(?P<name>[^"]+)"', re.IGNORECASE)
+_ADVICE = re.compile(
+    r"""\s*(?:,\ or\ SET\ \w|\bUse\ ["'`]?(?:SET|PRAGMA)\ |^(?:INSTALL|LOAD|SET|PRAGMA)\ \w|^Please\ try\ installing"""
+    r"""|^Alternatively,\ consider|\bConsider\ [^.\n]*\bSET\ |\bPlease\ [^.\n]*\b(?:SET|INSTALL|LOAD)\ )[^\n]*""",
+    re.MULTILINE,
+)
+"""Sentences that advise what the cage does not let a query do: to change a setting, or to load an extension."""
 _INTERNAL = re.compile(r"\b(?:main\.)?lakekit_\w+\b")
 _VALUES = ("Conversion Error", "Out of Range Error", "Invalid Input Error", "Sequence Error", "Divide by zero Error")
 _MEMORY = ("Out of Memory Error",)
@@ -297,7 +307,9 @@ def _translate(wrong: BaseException, source: SqlText, position: int | None) -> L
     matched = _KIND.match(str(wrong))
     kind, text = ("", str(wrong)) if matched is None else (matched["kind"], matched["message"])
     word = _word_at(text)
-    plain = _INTERNAL.sub("a table", _CARET_LINES.sub("", text)).strip()
+    plain = _ADVICE.sub("", _INTERNAL.sub("a table", _CARET_LINES.sub("", text))).strip()
+    if plain.endswith(SESSION_REFUSAL):
+        return Unsupported(f"{source.name}: {plain}", feature="catalog.sql")
     message = without_secrets_of(source.text, plain)[:_MAX_CHARS]
     at = _position(word, source) if position is None else position
     if kind in _MEMORY:

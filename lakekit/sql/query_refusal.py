@@ -44,6 +44,13 @@ _SESSION_FUNCTIONS = frozenset(
         "which_secret", "icu_calendar_names",
     }
 )  # fmt: skip
+BARE_SESSION_FUNCTIONS = (
+    "user", "current_user", "session_user", "current_role", "current_catalog", "current_schema",
+)  # fmt: skip
+"""Functions of the session that DuckDB also takes a name for that is no column's, quoted or not: the cage has others in
+their place, which refuse.
+"""
+SESSION_REFUSAL = "reads the machine or the session, and a query reads its tables alone"
 _SESSION_PATTERN = re.compile(r"__internal|pg_|has_\w+_privilege$|inet_|duckdb_|pragma_|lakekit_|read_|which_")
 _ALLOWED_SESSION_FUNCTIONS = frozenset({"pg_typeof", "pg_size_pretty"})
 _REFUSED_STATEMENTS = (
@@ -188,6 +195,6 @@ def _check_function(node: Node, source: SqlText) -> None:
     if not is_refused(name):
         return
     raise Unsupported(
-        f"{source.name}: {name[:100]} reads the machine or the session, and a query reads its tables alone",
+        f"{source.name}: {name[:100]} {SESSION_REFUSAL}",
         feature="catalog.sql",
     )
