@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from lakekit.errors import ColumnNotFound
 from lakekit.expressions import functions
 from lakekit.expressions.typed_expression import TranslationRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from lakekit.expressions.parser import SqlText
+    from lakekit.expressions.scope import Scope
 
     Node = Any
     """A node of sqlglot's tree."""
@@ -132,3 +136,9 @@ def may_fail(node: Node) -> bool:
         if isinstance(part, _FAILING) or (isinstance(part, exp.Anonymous) and part.name.lower() in _FAILING_NAMES):
             return True
     return False
+
+
+def column_not_found(source: SqlText, node: Node, scope: Scope, names: Sequence[str]) -> ColumnNotFound:
+    """Return the error about a name at a node that is no column, with line, column and caret."""
+    missing = scope.not_found(names)
+    return ColumnNotFound(source.error(start_of(node), missing.message).message, name=missing.name)

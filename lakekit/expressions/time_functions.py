@@ -10,16 +10,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
+from sqlglot import exp
 
 from lakekit.expressions.numeric_promotion import repeat_float_constant
 from lakekit.expressions.time_literals import DAY_NS, NS_OF_UNIT, as_timestamp, moment_literal, utc_to_local
-from lakekit.expressions.typed_expression import TypedExpression, mismatch, typed_value
+from lakekit.expressions.typed_expression import (
+    TranslationRefusal,
+    TypedExpression,
+    mismatch,
+    null_literal,
+    typed_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    Node = Any
+    """A node of sqlglot's tree."""
+    Translation = Any
+    """A `lakekit.expressions.translation.Translation`, whose module imports this one."""
 
 _MICROS = {
     "microsecond": 1,
@@ -375,3 +387,55 @@ def _format(value: TypedExpression, letters: frozenset[str]) -> str:
     if any(not part or part[0] not in letters for part in rest) or len(parts) < 2:
         raise mismatch(f"{form[:40]!r} is no format that is read: %Y %m %d %H %M %S are")
     return form
+
+
+# ---- forms with a grammar of their own ----
+
+
+def translate_extract(translation: Translation, node: Node) -> TypedExpression:
+    """Return a part of a moment: EXTRACT(part FROM x)."""
+    name = part_name(node.this.name)
+    return extract(name, translation.translate(node.expression), translation.scope.zone)
+
+
+def translate_truncate(translation: Translation, node: Node) -> TypedExpression:
+    """Return the beginning of a part of time: date_trunc('part', x)."""
+    value, name = translation.translate(node.this), part_name(node.args["unit"].name)
+    if value.is_null:
+        return null_literal(pl.Datetime("us"))
+    return truncate_time(name, value, translation.scope.zone)
+
+
+def translate_date_diff(translation: Translation, node: Node) -> TypedExpression:
+    """Return how many borders of a part of time lie between two moments."""
+    unit = node.args.get("unit")
+    name = "day" if unit is None else part_name(unit.name)
+    end, start = translation.translate(node.this), translation.translate(node.expression)
+    if end.is_null or start.is_null:
+        return null_literal(pl.Int64())
+    return difference(name, start, end, translation.scope.zone)
+
+
+def translate_interval(_translation: Translation, node: Node) -> TypedExpression:
+    """Return an INTERVAL of a literal and one unit."""
+    amount, unit = node.this, node.args.get("unit")
+    while isinstance(amount, exp.Paren):
+        amount = amount.this
+    is_negative = isinstance(amount, exp.Neg)
+    amount = amount.this if is_negative else amount
+    if not isinstance(amount, exp.Literal) or unit is None:
+        raise TranslationRefusal("INTERVAL takes a literal and one unit, as INTERVAL '5' DAY")
+    return interval_literal(("-" if is_negative else "") + str(amount.this), unit.name)
+
+
+def translate_current_time(translation: Translation, node: Node) -> TypedExpression:
+    """Return the moment, or the day, at which a text is computed."""
+    return current_time(is_date=isinstance(node, exp.CurrentDate), zone=translation.scope.zone)
+
+
+def translate_epoch_count(translation: Translation, node: Node) -> TypedExpression:
+    """Return epoch_ms of a time, which sqlglot takes for a time made of a number."""
+    value, scale = translation.translate(node.this), node.args.get("scale")
+    if not value.is_moment or scale is None or str(scale.this) != "3":
+        raise TranslationRefusal("a time made of a number is not computed here")
+    return epoch_count([value], 1_000)

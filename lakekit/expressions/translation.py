@@ -19,13 +19,14 @@ import polars as pl
 from sqlglot import exp
 
 from lakekit.columns import col
-from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch
+from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
 from lakekit.expressions.cast_type import cast_type, has_whole_seconds
 from lakekit.expressions.comparison import compare, compare_rows, compare_with_list, fold, text_number, unify
 from lakekit.expressions.nodes import (
     arguments_of,
     called,
+    column_not_found,
     dotted_names,
     flat_parts,
     is_constant,
@@ -41,10 +42,12 @@ from lakekit.expressions.typed_expression import (
     TranslationRefusal,
     TypedExpression,
     boolean_literal,
+    join_in_pairs,
     mismatch,
     null_literal,
     text_literal,
     typed_value,
+    with_name,
 )
 from lakekit.format.polars_types import VARIANT_DTYPE
 
@@ -121,12 +124,6 @@ def _located(source: SqlText, position: int, refusal: TranslationRefusal) -> Exc
     if refusal.kind is InvalidOption:
         return error
     return refusal.kind(str(error))
-
-
-def column_not_found(source: SqlText, node: Node, scope: Scope, names: Sequence[str]) -> ColumnNotFound:
-    """Return the error about a name at a node that is no column, with line, column and caret."""
-    missing = scope.not_found(names)
-    return ColumnNotFound(source.error(start_of(node), missing.message).message, name=missing.name)
 
 
 class Translation:
@@ -244,9 +241,9 @@ class Translation:
                 count += 1
         exprs = [condition.expr for condition in conditions]
         if kind is exp.And and len(exprs) > _MAX_CONJUNCTS:  # Polars parts them, in cubic time
-            others = ~_balanced([~expr for expr in exprs[_MAX_CONJUNCTS:]], or_)
+            others = ~join_in_pairs([~expr for expr in exprs[_MAX_CONJUNCTS:]], or_)
             exprs = [*exprs[:_MAX_CONJUNCTS], others]
-        return typed_value(_balanced(exprs, and_ if kind is exp.And else or_), pl.Boolean(), *conditions)
+        return typed_value(join_in_pairs(exprs, and_ if kind is exp.And else or_), pl.Boolean(), *conditions)
 
     def _truth(self, node: Node, guard: pl.Expr | None = None) -> TypedExpression:
         """Return a condition, computed where `guard` is true. Raises for what is neither true nor false."""
@@ -338,7 +335,7 @@ class Translation:
             for field in names[end:]:
                 value = None if value is None else nested_functions.field_of(value, field)
             if value is not None:
-                return _not_constant(value, ".".join(names))
+                return with_name(value, ".".join(names))
             if dtype == VARIANT_DTYPE:
                 raise mismatch(
                     f"{'.'.join(names[:end])} is VARIANT, in which a condition or a value does not look: a query does, "
@@ -409,7 +406,7 @@ class Translation:
             found.append(compare_rows(values, [self.translate(part) for part in parts], self.scope.zone))
         if not found:
             raise TranslationRefusal("(a, b) IN takes rows that are written out; a subquery is not computed there")
-        return typed_value(_balanced([one.expr for one in found], or_), pl.Boolean(), *found)
+        return typed_value(join_in_pairs([one.expr for one in found], or_), pl.Boolean(), *found)
 
     def _equality(self, node: Node) -> TypedExpression:
         """Return = and <> of rows that are written out, and with ANY or ALL of a list; of others as any function."""
@@ -541,24 +538,6 @@ class Translation:
         values = [self.translate(part) for part in node.expressions]
         return text_functions.concatenate(values, self.scope.zone, skips_null=bool(node.args.get("coalesce")))
 
-    def _extract(self, node: Node) -> TypedExpression:
-        name = time_functions.part_name(node.this.name)
-        return time_functions.extract(name, self.translate(node.expression), self.scope.zone)
-
-    def _truncate(self, node: Node) -> TypedExpression:
-        value, name = self.translate(node.this), time_functions.part_name(node.args["unit"].name)
-        if value.is_null:
-            return null_literal(pl.Datetime("us"))
-        return time_functions.truncate_time(name, value, self.scope.zone)
-
-    def _date_diff(self, node: Node) -> TypedExpression:
-        unit = node.args.get("unit")
-        name = "day" if unit is None else time_functions.part_name(unit.name)
-        end, start = self.translate(node.this), self.translate(node.expression)
-        if end.is_null or start.is_null:
-            return null_literal(pl.Int64())
-        return time_functions.difference(name, start, end, self.scope.zone)
-
     def _date_add(self, node: Node) -> TypedExpression:
         unit = node.args.get("unit")
         value, amount = self.translate(node.this), self.translate(node.expression)
@@ -566,26 +545,6 @@ class Translation:
             raise TranslationRefusal(f"date_add of {unit.name} is not supported: add an INTERVAL")
         sign = "+" if isinstance(node, exp.DateAdd | exp.TsOrDsAdd) else "-"
         return functions.by_name()[sign].apply([value, amount], self.scope.zone)
-
-    def _interval(self, node: Node) -> TypedExpression:
-        amount, unit = node.this, node.args.get("unit")
-        while isinstance(amount, exp.Paren):
-            amount = amount.this
-        is_negative = isinstance(amount, exp.Neg)
-        amount = amount.this if is_negative else amount
-        if not isinstance(amount, exp.Literal) or unit is None:
-            raise TranslationRefusal("INTERVAL takes a literal and one unit, as INTERVAL '5' DAY")
-        return time_functions.interval_literal(("-" if is_negative else "") + str(amount.this), unit.name)
-
-    def _current_time(self, node: Node) -> TypedExpression:
-        return time_functions.current_time(is_date=isinstance(node, exp.CurrentDate), zone=self.scope.zone)
-
-    def _epoch_count(self, node: Node) -> TypedExpression:
-        """Return epoch_ms of a time, which sqlglot takes for a time made of a number."""
-        value, scale = self.translate(node.this), node.args.get("scale")
-        if not value.is_moment or scale is None or str(scale.this) != "3":
-            raise TranslationRefusal("a time made of a number is not computed here")
-        return time_functions.epoch_count([value], 1_000)
 
     def _bracket(self, node: Node) -> TypedExpression:
         value = self.translate(node.this)
@@ -625,30 +584,15 @@ class Translation:
         exp.Trim: (_trim, frozenset({"this", "expression", "position"})),
         exp.Pad: (_pad, frozenset({"this", "expression", "fill_pattern", "is_left"})),
         exp.Concat: (_concat, frozenset({"expressions"})),
-        exp.Extract: (_extract, _BINARY),
-        exp.TimestampTrunc: (_truncate, frozenset({"this", "unit"})),
-        exp.DateTrunc: (_truncate, frozenset({"this", "unit"})),
-        exp.DateDiff: (_date_diff, frozenset({"this", "expression", "unit", "date_part_boundary"})),
-        exp.DateAdd: (_date_add, frozenset({"this", "expression", "unit"})),
-        exp.DateSub: (_date_add, frozenset({"this", "expression", "unit"})),
-        exp.TsOrDsAdd: (_date_add, frozenset({"this", "expression", "unit"})),
-        exp.Interval: (_interval, frozenset({"this", "unit"})),
-        exp.CurrentDate: (_current_time, frozenset()),
-        exp.CurrentTimestamp: (_current_time, frozenset()),
-        exp.UnixToTime: (_epoch_count, frozenset({"this", "scale"})),
+        exp.Extract: (time_functions.translate_extract, _BINARY),
+        exp.TimestampTrunc: (time_functions.translate_truncate, frozenset({"this", "unit"})),
+        exp.DateTrunc: (time_functions.translate_truncate, frozenset({"this", "unit"})),
+        exp.DateDiff: (time_functions.translate_date_diff, _BINARY | {"unit", "date_part_boundary"}),
+        **dict.fromkeys((exp.DateAdd, exp.DateSub, exp.TsOrDsAdd), (_date_add, _BINARY | {"unit"})),
+        exp.Interval: (time_functions.translate_interval, frozenset({"this", "unit"})),
+        exp.CurrentDate: (time_functions.translate_current_time, frozenset()),
+        exp.CurrentTimestamp: (time_functions.translate_current_time, frozenset()),
+        exp.UnixToTime: (time_functions.translate_epoch_count, frozenset({"this", "scale"})),
         exp.Bracket: (_bracket, frozenset({"this", "expressions", "offset"})),
     }
     """By kind of node: what translates it, and which parts of it that takes; others are refused."""
-
-
-def _not_constant(value: TypedExpression, name: str) -> TypedExpression:
-    return TypedExpression(value.expr, value.dtype, low=value.low, high=value.high, name=name)
-
-
-def _balanced(exprs: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
-    """Return conditions joined in pairs."""
-    joined = list(exprs)
-    while len(joined) > 1:
-        pairs = (joined[at : at + 2] for at in range(0, len(joined), 2))
-        joined = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
-    return joined[0]

@@ -20,6 +20,7 @@ from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.format.polars_types import VARIANT_DTYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from decimal import Decimal
 
     from lakekit.errors import LakekitError
@@ -281,3 +282,17 @@ def sql_name(dtype: pl.DataType) -> str:
         digits = {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
         return f"TIMESTAMP{'' if dtype.time_zone is None else '_LTZ'}({digits})"
     return "VARIANT" if dtype == VARIANT_DTYPE else _NAMES.get(type(dtype), str(dtype))
+
+
+def with_name(value: TypedExpression, name: str) -> TypedExpression:
+    """Return a value under another name, which is no constant."""
+    return TypedExpression(value.expr, value.dtype, low=value.low, high=value.high, name=name)
+
+
+def join_in_pairs(exprs: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
+    """Return conditions joined in pairs."""
+    joined = list(exprs)
+    while len(joined) > 1:
+        pairs = (joined[at : at + 2] for at in range(0, len(joined), 2))
+        joined = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
+    return joined[0]

@@ -18,7 +18,6 @@ read as without it.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from lakekit.errors import HIDDEN, NAME_PATTERN, InvalidOption, is_secret, without_logins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 T = TypeVar("T")
@@ -347,12 +346,6 @@ def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
             msg = f"an option's key is a text; found {key!r}"
             raise TypeError(msg)
     return options
-
-
-def find_nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
-    """Return the known key that is most similar to a mistyped one; None if none is."""
-    matches = difflib.get_close_matches(key.lower(), list(known_keys), n=1, cutoff=0.6)
-    return matches[0] if matches else None
 
 
 # ---- frozendict ------------------------------------------------------------

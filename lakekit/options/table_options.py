@@ -14,6 +14,7 @@ Source: ENGINE.md 1.5, 12, ENGINE_1.4.2.md B, `CoreOptions`, `SchemaManager.appl
 
 from __future__ import annotations
 
+import difflib
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -30,19 +31,11 @@ from lakekit.options.definitions import (
     FieldOptions,
 )
 from lakekit.options.features import check_supported
-from lakekit.options.option import (
-    EMPTY,
-    FrozenDict,
-    Option,
-    declared_options,
-    find_nearest_key,
-    normalize_keys,
-    read_names,
-)
+from lakekit.options.option import EMPTY, FrozenDict, Option, declared_options, normalize_keys, read_names
 from lakekit.types import INTERNAL_PREFIX, is_internal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lakekit.types import Field
 
@@ -298,10 +291,16 @@ def current_key(key: str) -> str:
     return OLDER_KEYS.get(key, key)
 
 
+def _find_nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
+    """Return the known key that is most similar to a mistyped one; None if none is."""
+    matches = difflib.get_close_matches(key.lower(), list(known_keys), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
 def check_known(key: str, value_text: str) -> None:
     """Raise `InvalidOption` for an unknown key, with the nearest known one."""
     if not is_known(key):
-        near = find_nearest_key(key, [*BY_KEY, *OLDER_KEYS])
+        near = _find_nearest_key(key, [*BY_KEY, *OLDER_KEYS])
         raise InvalidOption(
             f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"),
             key=key,

@@ -18,10 +18,10 @@ from sqlglot import exp
 from lakekit.columns import col, instance, struct_field
 from lakekit.dml import merge_plan
 from lakekit.errors import InvalidOption
-from lakekit.expressions.nodes import start_of
+from lakekit.expressions.nodes import column_not_found, start_of
 from lakekit.expressions.parser import SqlText, parse_statement, parse_text
 from lakekit.expressions.scope import Scope, TableScope
-from lakekit.expressions.translation import column_not_found, condition_of, value_of
+from lakekit.expressions.translation import condition_of, value_of
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.table_scan import context_of
 from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX
