@@ -67,6 +67,8 @@ _MAX_CHAIN = 500
 """As many operators, or branches of CASE, lie one within another: Polars takes quadratic time, and then the stack."""
 _MAX_GROWTH = 1_000_000
 _MAX_CONJUNCTS = 100
+_MAX_REPEATS, _REPEATS_PER_NAME = 2_000, 10
+"""As often a value may name columns, all repeats counted: for any text, and for each name in it."""
 _MAX_GUARDS = 16
 """As many conditions before a part decide for which rows it is computed."""
 _IGNORED_ARGS = frozenset(
@@ -132,11 +134,13 @@ class Translation:
     def __init__(self, source: SqlText, scope: Scope) -> None:
         self.source, self.scope = source, scope
         self.growth = 1  # how much longer than a row's text all repeats together may make one
+        self.most_names = _MAX_REPEATS
         self.guard: pl.Expr | None = None  # true for the rows for which the part is computed that is translated now
 
     def run(self, node: Node) -> TypedExpression:
         """Return the typed expression of a tree. Raises `SqlError`, `SchemaMismatch`, `ColumnNotFound`."""
         failure: TranslationRefusal | None = None
+        self.most_names = _MAX_REPEATS + _REPEATS_PER_NAME * sum(1 for _ in node.find_all(exp.Column))
         try:
             return self.translate(node)
         except TranslationRefusal as refusal:
@@ -148,7 +152,7 @@ class Translation:
     def translate(self, node: Node) -> TypedExpression:
         """Return the typed expression of a node."""
         try:
-            return self._translate(node)
+            return self._within_bounds(self._translate(node))
         except TranslationRefusal as refusal:
             constant = self._constant(node)
             if constant is not None:
@@ -170,6 +174,19 @@ class Translation:
             self._refuse_others(node, parts)
             return translate(self, node)
         return self._call(node)
+
+    def _within_bounds(self, value: TypedExpression) -> TypedExpression:
+        """Return a value; one without columns as a literal.
+
+        Functions name an argument several times, and Polars plans each of them: `x % 2 % 2 …` grows fourfold at each %.
+
+        Raises: `TranslationRefusal` where the value names its columns too often.
+        """
+        if value.is_constant:
+            return fold(value)
+        if len(value.expr.meta.root_names()) > self.most_names:
+            raise TranslationRefusal("too many functions are nested in one another here; compute a part before")
+        return value
 
     def _reached(self, node: Node, guard: pl.Expr | None) -> TypedExpression:
         """Return a part that is computed for those rows alone for which `guard` is true, as a branch of CASE.
@@ -209,6 +226,7 @@ class Translation:
             right = self.translate(operator.expression)
             try:
                 value = functions.by_node()[type(operator).__name__].apply([value, right], self.scope.zone)
+                value = self._within_bounds(value)
             except TranslationRefusal as refusal:
                 if refusal.position is None:
                     refusal.position = start_of(operator)

@@ -163,3 +163,15 @@ def test_what_was_found_stays_mended(text: str) -> None:
         Translation(source, scope).run(parse_text(source))
     except LakekitError as refusal:
         assert "^" in str(refusal).splitlines()[-1]
+
+
+@pytest.mark.parametrize("step", ["{} % 2", "{} // 2", "round({}, -1)", "greatest({}, 1)", "substr({}::VARCHAR, 2, 3)", "upper({}::VARCHAR)", "{}::DOUBLE % 2"])
+def test_what_grows_at_each_step_is_refused_before_it_takes_the_memory(step: str) -> None:
+    text, constant = "a", "7"
+    for _ in range(14):
+        text, constant = step.format(f"({text})"), step.format(f"({constant})")
+    scope = Scope(sides=(TableScope(names=("drawn",), columns=dict(drawn(1, 1).schema)),))
+    source = SqlText(text, "text")
+    with pytest.raises(LakekitError, match="too many functions are nested"):
+        Translation(source, scope).run(parse_text(source))
+    assert Translation(SqlText(constant, "text"), scope).run(parse_text(SqlText(constant, "text"))).is_constant
