@@ -52,7 +52,8 @@ class ConditionOracle:
             return None
         except duckdb.Error as wrong:
             problem = f"{type(wrong).__name__}: {str(wrong)[:160]}"
-        if "higher precision" in problem:  # a far day meets nanoseconds, which lakekit compares; in microseconds they are rounded
+        if "higher precision" in problem or "be cast to the destination type INT64" in problem:
+            # a far day meets nanoseconds, which lakekit compares; in microseconds they are rounded
             return Answer(None, problem)
         try:
             self._con.execute("SET error_on_division_by_zero = false")

@@ -16,7 +16,7 @@ import polars as pl
 from sqlglot import exp
 
 from lakekit.expressions.numeric_promotion import repeat_float_constant
-from lakekit.expressions.time_literals import DAY_NS, NS_OF_UNIT, as_timestamp, moment_literal, utc_to_local
+from lakekit.expressions.time_literals import DAY_NS, NS_OF_UNIT, as_timestamp, moment_literal, round_time, utc_to_local
 from lakekit.expressions.typed_expression import (
     TranslationRefusal,
     TypedExpression,
@@ -186,6 +186,11 @@ def clock(value: TypedExpression, zone: str) -> pl.Expr:
     return as_timestamp(value, pl.Datetime(unit), zone).expr
 
 
+def _micros_clock(value: TypedExpression, zone: str) -> pl.Expr:
+    """Return the clock of a moment rounded to microseconds, which differences of times count."""
+    return clock(round_time(value, NS_OF_UNIT["us"]), zone).cast(pl.Datetime("us"))
+
+
 # ---- sums ----
 
 
@@ -211,9 +216,7 @@ def add_time(sign: str, left: TypedExpression, right: TypedExpression, zone: str
         if isinstance(left.dtype, pl.Date) and isinstance(right.dtype, pl.Date):
             days = left.expr.to_physical().cast(pl.Int64()) - right.expr.to_physical().cast(pl.Int64())
             return typed_value(days, pl.Int64(), left, right)
-        length = (clock(left, zone).cast(pl.Datetime("us")) - clock(right, zone).cast(pl.Datetime("us"))).cast(
-            pl.Duration("us")
-        )
+        length = (_micros_clock(left, zone) - _micros_clock(right, zone)).cast(pl.Duration("us"))
         return typed_value(length, pl.Duration("us"), left, right)
     if sign == "+" and {type(left.dtype), type(right.dtype)} == {pl.Date, pl.Time}:
         day, time = (left, right) if isinstance(left.dtype, pl.Date) else (right, left)
@@ -289,7 +292,7 @@ def epoch_count(values: Sequence[TypedExpression], micros: int) -> TypedExpressi
 
 def truncate_time(name: str, value: TypedExpression, zone: str) -> TypedExpression:
     """Return the beginning of the part of time that a moment lies in, as TIMESTAMP."""
-    own = clock(value, zone)
+    own = clock(round_time(value, NS_OF_UNIT["us"]), zone)
     if name in _EVERY:
         result = own.dt.truncate(_EVERY[name])
     elif name in ("decade", "century", "millennium"):
@@ -307,7 +310,7 @@ def truncate_time(name: str, value: TypedExpression, zone: str) -> TypedExpressi
 
 def difference(name: str, start: TypedExpression, end: TypedExpression, zone: str) -> TypedExpression:
     """Return how many borders of a part of time lie between two moments; of weeks, the days by seven."""
-    first, last = clock(start, zone), clock(end, zone)
+    first, last = _micros_clock(start, zone), _micros_clock(end, zone)
     if name in _MONTHS:
         months = _MONTHS[name]
         count = [(part.dt.year().cast(pl.Int64()) * 12 + part.dt.month() - 1) // months for part in (first, last)]
@@ -326,7 +329,7 @@ def whole_difference(name: str, start: TypedExpression, end: TypedExpression, zo
     """Return how many whole units of time lie between two moments, cut towards zero."""
     if name not in _MICROS:
         raise mismatch(f"date_sub counts {', '.join(_MICROS)}; date_diff counts {name}")
-    first, last = (clock(part, zone).cast(pl.Datetime("us")).to_physical() for part in (start, end))
+    first, last = (_micros_clock(part, zone).to_physical() for part in (start, end))
     length, unit = last - first, _MICROS[name]
     return typed_value(_divided(length, unit), pl.Int64(), start, end)
 

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from lakekit.expressions.typed_expression import TypedExpression, fails_where, mismatch, sql_name
+from lakekit.expressions.typed_expression import TypedExpression, fails_where, mismatch, sql_name, typed_value
 
 NS_OF_UNIT = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 DAY_NS = 86_400_000_000_000
@@ -170,3 +170,12 @@ def as_timestamp(value: TypedExpression, dtype: pl.Datetime, zone: str) -> Typed
     elif own_zone is not None and dtype.time_zone is None:
         expr = expr.dt.convert_time_zone(zone).dt.replace_time_zone(None)
     return TypedExpression(expr, dtype, is_constant=value.is_constant, name=value.name)
+
+
+def round_time(value: TypedExpression, step: int) -> TypedExpression:
+    """Return a TIMESTAMP rounded to so many nanoseconds, half away from 1970; one of coarser digits as it is."""
+    if not isinstance(value.dtype, pl.Datetime) or (count := step // NS_OF_UNIT[value.dtype.time_unit]) <= 1:
+        return value
+    own = value.expr.to_physical()
+    size = (own.abs() + count // 2) // count * count
+    return typed_value(pl.when(own < 0).then(-size).otherwise(size).cast(value.dtype), value.dtype, value)

@@ -67,7 +67,7 @@ _MAX_CHAIN = 500
 """As many operators, or branches of CASE, lie one within another: Polars takes quadratic time, and then the stack."""
 _MAX_GROWTH = 1_000_000
 _MAX_CONJUNCTS = 100
-_MAX_REPEATS, _REPEATS_PER_NAME = 2_000, 10
+_MAX_REPEATS, _REPEATS_PER_NAME = 4_000, 20
 """As often a value may name columns, all repeats counted: for any text, and for each name in it."""
 _MAX_GUARDS = 16
 """As many conditions before a part decide for which rows it is computed."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.expressions.numeric_promotion import as_float
-from lakekit.expressions.time_literals import NS_OF_UNIT, as_timestamp, text_as_moment
+from lakekit.expressions.time_literals import NS_OF_UNIT, as_timestamp, round_time, text_as_moment
 from lakekit.expressions.typed_expression import (
     MAX_PRECISION,
     TranslationRefusal,
@@ -94,18 +94,10 @@ def _cast(value: TypedExpression, dtype: pl.DataType, zone: str, is_strict: bool
     if value.is_moment and isinstance(dtype, (pl.Date, pl.Time)):
         if isinstance(dtype, pl.Time) and (isinstance(value.dtype, pl.Date) or value.dtype.time_zone is not None):  # type: ignore[attr-defined]
             return None
+        value = round_time(value, NS_OF_UNIT["us"])
         local = value if isinstance(value.dtype, pl.Date) else as_timestamp(value, _local(value.dtype), zone)
         return local.expr.dt.date() if isinstance(dtype, pl.Date) else local.expr.dt.time()
     return None
-
-
-def round_time(value: TypedExpression, step: int) -> TypedExpression:
-    """Return a TIMESTAMP rounded to so many nanoseconds, half away from 1970; one of coarser digits as it is."""
-    if not isinstance(value.dtype, pl.Datetime) or (count := step // NS_OF_UNIT[value.dtype.time_unit]) <= 1:
-        return value
-    own = value.expr.to_physical()
-    size = (own.abs() + count // 2) // count * count
-    return typed_value(pl.when(own < 0).then(-size).otherwise(size).cast(value.dtype), value.dtype, value)
 
 
 def cast_to_seconds(value: TypedExpression, dtype: pl.Datetime, zone: str, *, is_strict: bool) -> TypedExpression:
