@@ -21,6 +21,11 @@ from lakekit.expressions.typed_expression import TypedExpression, mismatch, null
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Node = Any
+    """A node of sqlglot's tree."""
+    Translation = Any
+    """A `lakekit.expressions.translation.Translation`, whose module imports this one."""
+
 _MAX_COUNT = 1_000_000
 """The longest text that `repeat` and `lpad` make of a literal."""
 _MAX_OFFSET = 1 << 40
@@ -290,3 +295,17 @@ def regex_extract(values: Sequence[TypedExpression], zone: str) -> TypedExpressi
         raise mismatch("the number of a group is a literal from 0")
     found = text.expr.str.extract(f"({_pattern(values[1])})", group + 1)
     return typed_value(pl.when(text.expr.is_not_null()).then(found.fill_null("")), pl.String(), text)
+
+
+def translate_trim(translation: Translation, node: Node) -> TypedExpression:
+    """Return a text without characters at its ends: TRIM(BOTH x FROM s)."""
+    values = [translation.translate(part) for part in (node.this, node.args.get("expression")) if part is not None]
+    if not values[0].is_text and not values[0].is_null:
+        raise mismatch(f"trim takes a text, and {values[0].description}: CAST it")
+    return trim(values, str(node.args.get("position") or ""))
+
+
+def translate_concat(translation: Translation, node: Node) -> TypedExpression:
+    """Return texts joined: concat(a, b), or CONCAT of those that are not NULL."""
+    values = [translation.translate(part) for part in node.expressions]
+    return concatenate(values, translation.scope.zone, skips_null=bool(node.args.get("coalesce")))

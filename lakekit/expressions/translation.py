@@ -43,6 +43,7 @@ from lakekit.expressions.typed_expression import (
     TypedExpression,
     boolean_literal,
     join_in_pairs,
+    located_error,
     mismatch,
     null_literal,
     text_literal,
@@ -95,7 +96,7 @@ def condition_of(source: SqlText, node: Node, scope: Scope) -> pl.Expr:
         return pl.lit(None, pl.Boolean())
     if typed.dtype != pl.Boolean():
         problem = f"a condition is true or false, and this is {typed.type_name}. Compare it with something"
-        raise _located(source, start_of(node), mismatch(problem))
+        raise located_error(source, start_of(node), mismatch(problem))
     return typed.expr
 
 
@@ -116,16 +117,8 @@ def value_of(source: SqlText, node: Node, scope: Scope, dtype: pl.DataType) -> p
     try:
         typed = type_casts.assigned_value(typed, dtype, scope.zone)
     except TranslationRefusal as refusal:
-        raise _located(source, start_of(node), refusal) from None
+        raise located_error(source, start_of(node), refusal) from None
     return typed.expr
-
-
-def _located(source: SqlText, position: int, refusal: TranslationRefusal) -> Exception:
-    """Return the error of a refusal, with line, column and caret."""
-    error = source.error(position if refusal.position is None else refusal.position, refusal.problem)
-    if refusal.kind is InvalidOption:
-        return error
-    return refusal.kind(str(error))
 
 
 class Translation:
@@ -147,7 +140,7 @@ class Translation:
             failure = refusal
         except RecursionError:
             failure = TranslationRefusal("it is nested too deeply")
-        raise _located(self.source, start_of(node), failure)
+        raise located_error(self.source, start_of(node), failure)
 
     def translate(self, node: Node) -> TypedExpression:
         """Return the typed expression of a node."""
@@ -540,21 +533,11 @@ class Translation:
 
     # ---- functions with a grammar of their own ----
 
-    def _trim(self, node: Node) -> TypedExpression:
-        values = [self.translate(part) for part in (node.this, node.args.get("expression")) if part is not None]
-        if not values[0].is_text and not values[0].is_null:
-            raise mismatch(f"trim takes a text, and {values[0].description}: CAST it")
-        return text_functions.trim(values, str(node.args.get("position") or ""))
-
     def _pad(self, node: Node) -> TypedExpression:
         name = "lpad" if node.args.get("is_left") else "rpad"
         parts = (node.this, node.expression, node.args.get("fill_pattern"))
         values = [self.translate(part) for part in parts if part is not None]
         return functions.by_name()[name].apply(values, self.scope.zone)
-
-    def _concat(self, node: Node) -> TypedExpression:
-        values = [self.translate(part) for part in node.expressions]
-        return text_functions.concatenate(values, self.scope.zone, skips_null=bool(node.args.get("coalesce")))
 
     def _date_add(self, node: Node) -> TypedExpression:
         unit = node.args.get("unit")
@@ -599,9 +582,9 @@ class Translation:
         exp.If: (_if, frozenset({"this", "true", "false"})),
         exp.Cast: (_cast, frozenset({"this", "to"})),
         exp.TryCast: (_cast, frozenset({"this", "to"})),
-        exp.Trim: (_trim, frozenset({"this", "expression", "position"})),
+        exp.Trim: (text_functions.translate_trim, frozenset({"this", "expression", "position"})),
         exp.Pad: (_pad, frozenset({"this", "expression", "fill_pattern", "is_left"})),
-        exp.Concat: (_concat, frozenset({"expressions"})),
+        exp.Concat: (text_functions.translate_concat, frozenset({"expressions"})),
         exp.Extract: (time_functions.translate_extract, _BINARY),
         exp.TimestampTrunc: (time_functions.translate_truncate, frozenset({"this", "unit"})),
         exp.DateTrunc: (time_functions.translate_truncate, frozenset({"this", "unit"})),

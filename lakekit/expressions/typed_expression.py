@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from lakekit.errors import LakekitError
+    from lakekit.expressions.parser import SqlText
 
 MAX_PRECISION: Final = 38
 """The greatest precision of a DECIMAL."""
@@ -296,3 +297,11 @@ def join_in_pairs(exprs: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr]
         pairs = (joined[at : at + 2] for at in range(0, len(joined), 2))
         joined = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
     return joined[0]
+
+
+def located_error(source: SqlText, position: int, refusal: TranslationRefusal) -> Exception:
+    """Return the error of a refusal, with line, column and caret."""
+    error = source.error(position if refusal.position is None else refusal.position, refusal.problem)
+    if refusal.kind is InvalidOption:
+        return error
+    return refusal.kind(str(error))
