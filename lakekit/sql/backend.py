@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
-from lakekit import sql, table
+from lakekit import catalog, table
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.errors import DatabaseNotFound, InvalidOption, SchemaMismatch, TableNotFound, Unsupported
 from lakekit.model.table_paths import check_not_in_hint
@@ -238,7 +238,12 @@ class Statement:
         options = self.take_hint()
         self.tokens.refuse_hints(self.tokens.find_query())
         target = own.table(name, options)
-        sql.view_ddl.refuse_materialized(name, target)
+        if isinstance(target, catalog.views.MaterializedTable):
+            raise Unsupported(
+                f"{name} is a materialized table: its rows come from its query, and the next refresh would lose the "
+                "change; change the tables that the query reads",
+                feature="catalog.sql",
+            )
         return name, target
 
     def take_hint(self) -> dict[str, str] | None:

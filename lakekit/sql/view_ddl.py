@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lakekit.commit.changes import Commit
     from lakekit.sql.backend import Statement
-    from lakekit.table.table import Table
     from lakekit.types import Field
 
 _VIEW_COLUMNS = "namespace string, viewName string, isTemporary boolean"
@@ -114,16 +113,6 @@ def show_view(statement: Statement) -> StatementResult | None:
 
 
 # ---- materialized tables -------------------------------------------------------------------------
-
-
-def refuse_materialized(name: str, table: Table) -> None:
-    """Raise `Unsupported` for a materialized table, whose rows a statement would change until the next refresh."""
-    if isinstance(table, MaterializedTable):
-        raise Unsupported(
-            f"{name} is a materialized table: its rows come from its query, and the next refresh would lose the "
-            "change; change the tables that the query reads",
-            feature="catalog.sql",
-        )
 
 
 def create_materialized(statement: Statement) -> StatementResult:
