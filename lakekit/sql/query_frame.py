@@ -40,8 +40,8 @@ UNNAMED = "element"
 _BATCH_ROWS, _BATCH_VALUES = 122_880, 1 << 21
 """Rows of a batch, a row group of DuckDB; fewer where there are many columns, since DuckDB makes room for all."""
 _MAX_TYPE_DEPTH = 100
-_MAX_PLAIN_CONDITIONS = 64
-"""How many comparisons joined by AND the scan takes, as Polars' time grows with their square; DuckDB takes more."""
+_MAX_PRUNING_CONDITIONS = 64
+"""How many comparisons joined by AND the scan looks at one by one; Polars' time grows with their square."""
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     exp.EQ: eq,
     exp.NEQ: ne,
@@ -217,11 +217,11 @@ def _plain_condition(node: Any, schema: pl.Schema, alias: str) -> pl.Expr | None
     if isinstance(node, exp.Paren):
         return _plain_condition(node.this, schema, alias)
     if isinstance(node, exp.And):
-        parts = list(node.flatten())
-        if len(parts) > _MAX_PLAIN_CONDITIONS:
+        conditions = [_plain_condition(part, schema, alias) for part in node.flatten()]
+        known = [condition for condition in conditions if condition is not None]
+        if len(known) < len(conditions):
             return None
-        known = [condition for part in parts if (condition := _plain_condition(part, schema, alias)) is not None]
-        return reduce(and_, known) if len(known) == len(parts) else None
+        return reduce(and_, known) if len(known) <= _MAX_PRUNING_CONDITIONS else pl.all_horizontal(known)
     name = _own_column(node.this, schema, alias) if type(node) in _COMPARISONS else None
     value = None if name is None else _plain_value(node.expression, schema[name])
     if name is None or value is None or (isinstance(value, str) and type(node) is not exp.EQ):
