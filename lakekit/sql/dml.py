@@ -114,9 +114,15 @@ def commit_result(commit: Commit) -> StatementResult:
     return StatementResult(COMMIT_COLUMNS, [(commit.snapshot_id, commit.row_count)])
 
 
-def change_result(commit: Commit) -> StatementResult:
-    """Return the result of a change of rows, with the rows that it affected; NULL where that is not known."""
-    return StatementResult(COMMIT_COLUMNS, [(commit.snapshot_id, commit.affected_row_count)])
+def change_result(commit: Commit, table: Table) -> StatementResult:
+    """Return the result of a change of rows, with the rows that it affected; NULL where that is not known.
+
+    Tasks of Spark do not count them, but a key table writes a row for each of them.
+    """
+    count = commit.affected_row_count
+    if count is None and table.primary_keys and (commit.row_count or commit.snapshot_id is None):
+        count = commit.row_count
+    return StatementResult(COMMIT_COLUMNS, [(commit.snapshot_id, count)])
 
 
 def analyze(statement: Statement) -> StatementResult:
@@ -150,10 +156,10 @@ def delete(statement: Statement) -> StatementResult:
     side = _side(statement, name, table)
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
-        return change_result(statement.backend.delete(table, "true"))
+        return change_result(statement.backend.delete(table, "true"), table)
     source = _masked(statement.tokens)
     where = condition_of(source, statement.bind(parse_text(source)), _scope(statement, side))
-    return change_result(statement.backend.delete(table, where))
+    return change_result(statement.backend.delete(table, where), table)
 
 
 def update(statement: Statement) -> StatementResult:
@@ -170,7 +176,7 @@ def update(statement: Statement) -> StatementResult:
     where = tree.args.get("where")
     values = change.assignments(tree.expressions, side)
     condition = "true" if where is None else condition_of(source, where.this, change.scope)
-    return change_result(statement.backend.update(table, values, where=condition))
+    return change_result(statement.backend.update(table, values, where=condition), table)
 
 
 def merge(statement: Statement) -> StatementResult:
@@ -204,7 +210,7 @@ def merge(statement: Statement) -> StatementResult:
     change = _Change(source, _scope(statement, target, theirs))
     clauses = [change.clause(node) for node in tree.args["whens"].expressions]
     matches = condition_of(source, tree.args["on"], change.scope)
-    return change_result(statement.backend.merge(table, rows, *clauses, on=matches))
+    return change_result(statement.backend.merge(table, rows, *clauses, on=matches), table)
 
 
 def _next_start(tokens: TokenStream) -> int:

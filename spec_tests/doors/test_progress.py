@@ -338,10 +338,10 @@ def test_planning_imports_no_widgets_where_no_kernel_is(tables_path):
     code = f"""
     import sys, lakekit as lk
     from lakekit import runtime
-    from lakekit.progress import begin_work, _screen
+    from lakekit.progress import begin_work, _choose_screen
     with lk.progress(lambda *_: None):
         lk.open({str(tables_path / "dedup_levels")!r}).scan().collect()
-    assert _screen() is None
+    assert _choose_screen() is None
     assert not {{"ipywidgets", "IPython", "lakekit.notebook"}} & set(sys.modules)
     """
     subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(code)], check=True, stderr=subprocess.PIPE)

@@ -38,7 +38,7 @@ def test_format_tables_are_hidden_where_the_catalog_says_so(cat, tmp_path):
 def test_deletion_vectors_of_a_table_with_rows_are_switched_on_by_the_statements_that_the_refusal_says(cat):
     with pytest.raises(InvalidOption) as refused:
         cat.sql("ALTER TABLE d.t SET ('deletion-vectors.enabled' = 'true')")
-    said = str(refused.value).partition("In SQL: ")[2].replace("db.t", "d.t")
+    said = str(refused.value).partition("In SQL: ")[2].partition("\n")[0].replace("db.t", "d.t")
     assert len(TokenStream.split(said)) == 3
     cat.sql(said)
     assert cat["d.t"].options["deletion-vectors.enabled"] == "true"

@@ -133,8 +133,8 @@ def test_another_process_may_be_faster(archive, monkeypatch):
 def test_processes_unpack_at_once(archive, tmp_path, root):
     code = (
         "from pathlib import Path\nfrom lakekit.testing import fixtures as unpacking\n"
-        f"unpacking.ARCHIVE = Path({str(archive)!r})\ndirectory = unpacking.fixtures()\n"
-        "print(sum(path.is_file() for folder in unpacking.FOLDERS for path in (directory / folder).rglob('*')))"
+        f"unpacking.ARCHIVE_PATH = Path({str(archive)!r})\ndirectory = unpacking.fixtures()\n"
+        "print(sum(path.is_file() for folder in unpacking.FIXTURE_FOLDERS for path in (directory / folder).rglob('*')))"
     )
     processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) for _ in range(4)]
     assert [process.communicate()[0].strip() for process in processes] == [str(len(FILES))] * 4

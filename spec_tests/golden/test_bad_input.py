@@ -462,14 +462,14 @@ def test_kinds_of_rows_that_are_none():
 MEASURED = """
 import json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
-from lakekit.testing.golden.checks import DECODERS
+from lakekit.testing.golden.checks import DECODER_OF_FORMAT
 from spec_tests.golden.test_broken import cases
 def now(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
 def read(path):
     said = json.loads(path.read_text(encoding="utf-8"))
     try:
-        DECODERS[said["format"]](path.with_suffix(".bin").read_bytes(), said)
+        DECODER_OF_FORMAT[said["format"]](path.with_suffix(".bin").read_bytes(), said)
     except Exception:
         pass
 paths = [case.values[0] for case in cases()]

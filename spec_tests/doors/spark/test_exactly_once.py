@@ -203,7 +203,7 @@ def test_a_writer_and_a_compaction_at_once(spark, tmp_path, monkeypatch, first):
     for text in "uv":
         ls.write(frame(spark, 0, 100, text), t)
     steps = {"write": lambda: ls.write(frame(spark, 50, 150, "w"), t), "compact": lambda: ls.compact(spark, t, full=True)}
-    module, name = (maintenance, "run_in_tasks") if first == "compact" else (batch_write, "collected")
+    module, name = (maintenance, "run_in_tasks") if first == "compact" else (batch_write, "collect_messages")
     hears = getattr(module, name)
     other = steps["write" if first == "compact" else "compact"]
 
