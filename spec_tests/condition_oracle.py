@@ -61,7 +61,7 @@ class ConditionOracle:
         except duckdb.Error:
             return Answer(None, problem)
 
-    def found(self, text: str) -> frozenset[int]:
+    def matching_ids(self, text: str) -> frozenset[int]:
         """Return the ids of the rows that a WHERE keeps, whose parts are computed one after the other."""
         return frozenset(key for (key,) in self._con.execute(f"SELECT id FROM drawn WHERE {text}").fetchall())
 

@@ -153,7 +153,7 @@ def _stripe_statistics_message(tail: OrcTail, statistics_by_stripe: Sequence[Seq
 
 
 def restore_maps(data: bytes | bytearray) -> bytes:
-    """Return the file with its marked lists as maps. Raises what `orc_tail.parse` raises."""
+    """Return the file with its marked lists as maps. Raises what `orc_tail.parse_tail` raises."""
     tail = orc_tail.parse_tail(bytes(data))
     columns = list(_with_maps(tail.root).preorder())
     numbers = {column.column_id: number for number, column in enumerate(columns)}
@@ -238,7 +238,7 @@ def is_last_second_before_1970(ticks: Ticks, ticks_per_milli: int) -> NDArray[np
 
 
 def rewrite_timestamps(data: bytes | bytearray, columns: Sequence[TimestampColumn | None]) -> bytes:
-    """Return the file with other streams for its timestamps. Raises what `orc_tail.parse` raises.
+    """Return the file with other streams for its timestamps. Raises what `orc_tail.parse_tail` raises.
 
     Args:
         data: the file.

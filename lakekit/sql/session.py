@@ -84,10 +84,7 @@ def run(
             if not isinstance(result, StatementResult) and len(read) > 1:
                 result = _collect(result if limit is None else result.head(limit), tokens.statement_text)
         except LakekitError as wrong:
-            add_position(wrong, tokens)
-            redact_error(wrong, tokens.text)
-            if len(read) > 1:
-                wrong.args = (f"{wrong.message}\n{_format_progress(read, index)}",)
+            _complete_error(wrong, tokens, _format_progress(read, index) if len(read) > 1 else None)
             raise
         if isinstance(result, StatementResult):
             yield _result_frame(result)
@@ -101,11 +98,17 @@ def _check_first_words(read: Sequence[TokenStream]) -> None:
         try:
             dispatch.check_first_word(tokens)
         except LakekitError as wrong:
-            add_position(wrong, tokens)
-            redact_error(wrong, tokens.text)
-            if len(read) > 1:
-                wrong.args = (f"{wrong.message}\nIn statement {index + 1} of {len(read)}; none of them ran",)
+            others = f"In statement {index + 1} of {len(read)}; none of them ran" if len(read) > 1 else None
+            _complete_error(wrong, tokens, others)
             raise
+
+
+def _complete_error(wrong: LakekitError, tokens: TokenStream, others: str | None) -> None:
+    """Give an error its place, take the secrets of its statement out of it, and add what became of other statements."""
+    add_position(wrong, tokens)
+    redact_error(wrong, tokens.text)
+    if others is not None:
+        wrong.args = (f"{wrong.message}\n{others}",)
 
 
 def query_table(

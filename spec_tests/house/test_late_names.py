@@ -98,11 +98,11 @@ def late_names(module: ast.Module) -> list[tuple[int, str, list[Path]]]:
             if isinstance(node, ast.Attribute) and (found := of(node.value)) is not None:
                 names.append((node.lineno, node.attr, found))
             elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and (found := of(node.args[0])) is not None:
-                names += [(line, told, found) for line, told in asked(module, scope, node)]
+                names += [(line, told, found) for line, told in getattr_names(module, scope, node)]
     return names
 
 
-def asked(module: ast.Module, scope: ast.AST, call: ast.Call) -> list[tuple[int, str]]:
+def getattr_names(module: ast.Module, scope: ast.AST, call: ast.Call) -> list[tuple[int, str]]:
     """Line and name of what getattr asks for: a literal, or an argument of the function around it, as its calls have it; none with a default."""
     given = call.args[1]
     if len(call.args) == 2 and (told := text_of(given)) is not None:
