@@ -112,7 +112,8 @@ def _float_remainder(left: TypedExpression, right: TypedExpression) -> TypedExpr
     Raises: `TranslationRefusal` for another divisor: Polars' remainder of floats is not exact.
     """
     divisor = right.literal
-    if isinstance(divisor, bool) or not isinstance(divisor, (int, float, Decimal)) or int(divisor) != divisor:
+    is_number = isinstance(divisor, (int, float, Decimal)) and not isinstance(divisor, bool)
+    if not is_number or not math.isfinite(divisor) or int(divisor) != divisor:
         raise mismatch("a FLOAT or DOUBLE is divided with a rest by a whole literal alone: CAST it to DECIMAL")
     unit = abs(int(divisor))
     number = left.expr.cast(pl.Float64())

@@ -124,6 +124,8 @@ class QueryTree:
     """The trees of all texts that DuckDB gets, and these."""
     resolved: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     """What names stand for, by catalog, name and hint: each is looked up once."""
+    type_roots: dict[str, set[str]] = field(default_factory=dict)
+    """The columns of all tables and views so far, in lower case, and the roots of the types that tables have there."""
 
     @staticmethod
     def of(
@@ -276,7 +278,7 @@ class QueryTree:
         for column in columns:
             _shorten(column, named, text)
         if text is not None:
-            quote_reserved(columns, self._column_names(), text)
+            quote_reserved(columns, self.type_roots.keys(), text)
         maps = self._map_columns() if unnests else set()
         for node in unnests:
             expand_fields(node, maps, text)
@@ -319,6 +321,8 @@ class QueryTree:
             raise LimitExceeded(
                 f"{source.name}: it names more than {MAX_TABLES} tables, those in its views counted each time"
             )
+        for column in scan.fields():
+            self.type_roots.setdefault(column.name.lower(), set()).add(column.type.root)
         return key
 
     def _rename(self, node: Node, key: str, alias: Node) -> None:
@@ -351,21 +355,14 @@ class QueryTree:
         name = f"lakekit_view_{len(self.views)}"
         columns = tuple(field.name for field in view.fields)
         self.views.append(QueryView(name=name, columns=columns, text=text, names=self.names))
+        for column in columns:
+            self.type_roots.setdefault(column.lower(), set())
         self.names = outer
         return name
 
-    def _column_names(self) -> set[str]:
-        """Return the names of all columns of tables and views, in lower case."""
-        names = {column.name.lower() for scan in self.scans.values() for column in scan.fields()}
-        return names | {column.lower() for view in self.views for column in view.columns}
-
     def _map_columns(self) -> set[str]:
         """Return the names of columns that are MAPs in every table that has one of that name, in lower case."""
-        roots: dict[str, set[str]] = {}
-        for scan in self.scans.values():
-            for column in scan.fields():
-                roots.setdefault(column.name.lower(), set()).add(column.type.root)
-        return {name for name, kinds in roots.items() if kinds == {"MAP"}}
+        return {name for name, roots in self.type_roots.items() if roots == {"MAP"}}
 
     def _resolve_function(self, node: Node, statement: Statement, source: SqlText, text: QueryText | None) -> None:
         """Put the changes of a table in the place of `table_changes('db.t', 5, 7)`."""

@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 import lakekit as lk
 from lakekit.errors import LakekitError, LimitExceeded, SqlError, Unsupported
 from lakekit.sql.query_refusal import ALLOWED_TABLE_FUNCTIONS, FILE_FUNCTIONS
+from lakekit.sql.query_scan import QueryScan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,6 +224,18 @@ def test_views_of_views_have_bounds(shared):
         assert time.monotonic() - began < 5, name
     assert cat["d.w15"].scan().collect().rows() == [(1,)]
     assert cat["d.v3"].scan().collect().rows() == [(1,)]
+
+
+def test_the_schema_of_a_table_is_read_once_for_each_time_it_is_named(shared, monkeypatch):
+    """A view that is named twice by each view above it: what is opened grows with the names, not with their square."""
+    cat, plant = shared
+    plant("v0", "SELECT a.k FROM t AS a JOIN t AS b USING (k)")
+    for depth in range(1, 7):
+        plant(f"v{depth}", f"SELECT a.k FROM v{depth - 1} AS a JOIN v{depth - 1} AS b USING (k)")
+    read, count = QueryScan.fields, []
+    monkeypatch.setattr(QueryScan, "fields", lambda scan: count.append(scan.name) or read(scan))
+    assert answer(cat, "SELECT k FROM d.v6") == "[(1,)]"
+    assert len(count) <= 3 * 2**7
 
 
 @pytest.mark.parametrize(
