@@ -187,8 +187,8 @@ def run_expressions(frame: pl.DataFrame, step: Callable[[pl.DataFrame], pl.DataF
     return step(without_empty_chunks(frame))
 
 
-_JOINED_BYTES = 1 << 21
-"""The size of a frame whose chunks are joined into one."""
+_JOINED_VALUES = 1 << 17
+"""How many values a frame has at most whose chunks are joined into one: its bytes cost a pass over all texts."""
 
 
 def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -199,7 +199,7 @@ def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     frame, start = without_empty_chunks(frame), 0
     lengths = max((column.chunk_lengths() for column in frame), key=len, default=[frame.height])
     if len(lengths) > 1 and (
-        frame.estimated_size() <= _JOINED_BYTES  # to copy them costs less than a frame for each chunk
+        frame.height * frame.width <= _JOINED_VALUES  # to copy them costs less than a frame for each chunk
         or any(column.n_chunks() > 1 and column.chunk_lengths() != lengths for column in frame)
     ):
         frame, lengths = frame.rechunk(), [frame.height]
