@@ -10,8 +10,8 @@ Polars reads two kinds of names as patterns, `*` and `^…$`, wherever it takes 
 not as a pattern, by `alias`, `rename`, `frame[name]`, `frame[[names]]`, `get_column`, `with_row_index`,
 `with_columns(**{name: …})` and the schemas of frames.
 
-Columns that lakekit adds are called by the constants of this module: names that no table may have
-(`lakekit.types`), and that are no patterns.
+Columns that lakekit adds are called by the constants of this module: names that no table may have (`lakekit.types`),
+and that are no patterns.
 """
 
 from __future__ import annotations

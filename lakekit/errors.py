@@ -59,8 +59,8 @@ _WORD = re.compile(r"[^\s'\"`]+")
 def login_span(uri: str) -> tuple[int, int] | None:
     """Return where the name and the password of a uri begin and end, as `me:secret` in `s3://me:secret@bucket`.
 
-    They end at the last @: a password that is not escaped may hold one, or a slash. Behind a host without a colon
-    a slash begins a path, which may hold an @. None: there are none, or they are hidden already.
+    They end at the last @: a password that is not escaped may hold one, or a slash. Behind a host without a colon a
+    slash begins a path, which may hold an @. Returns None if there are none, or if they are hidden already.
     """
     end, start = uri.rfind("@"), uri.find("://") + 3
     while 3 <= start <= end:

@@ -1,8 +1,8 @@
 """What lakekit takes from the machine: clock, identifiers, scratch files, locks, processes, terminal.
 
 Tests replace `Runtime`; nothing else in the package reads the clock or makes an identifier. `Runtime` also carries the
-caches of a table, so that a caller who wants fresh metadata replaces it. A cache has a bound in bytes, and forgets what
-was used longest ago.
+caches of a table, so that a caller who wants fresh metadata replaces it. A cache has a bound in bytes, and evicts the
+values that were used longest ago.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ that are of the default size.
 class LRUCache:
     """A thread-safe cache of immutable values by key, limited to `budget_bytes`.
 
-    The least recently used go first. Values put together are evicted together: in their turn, or when every key of
-    theirs has a newer value. A copy or a pickle of a cache is empty.
+    The least recently used values are evicted first. Values stored by one `put` are evicted as a group: when the group
+    is the least recently used one, or when every key in it has been stored again. A copy or a pickle of a cache is
+    empty.
     """
 
     def __init__(self, budget_bytes: int) -> None:

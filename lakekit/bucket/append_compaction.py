@@ -8,12 +8,12 @@
                   level 4   [1 3 4] [5 8 9]                           one run, sorted by one compaction
                   level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
 
-`group_files_to_rewrite` chooses files of bucket -1, `pick_adjacent_files` and `pick_for_full_compaction` files of
-other buckets. `rewrite_files` reads the chosen files one
-after another, leaves out the rows that deletion vectors delete, and numbers the rows on from the smallest sequence
-number of the first file. The deletion vectors of rewritten files are removed with them. The sizes of clustered runs
-decide which are sorted again and into which level, as in key tables (`lsm.compaction_picker`): a row is rewritten a
-few times, and most rows lie in a few runs. Files of one level may share values: reads are slower then, but not wrong.
+`group_files_to_rewrite` chooses files of bucket -1, `pick_adjacent_files` and `pick_for_full_compaction` files of other
+buckets. `rewrite_files` reads the chosen files one after another, leaves out the rows that deletion vectors delete, and
+numbers the rows on from the smallest sequence number of the first file. The deletion vectors of rewritten files are
+removed with them. The sizes of clustered runs decide which are sorted again and into which level, as in key tables
+(`lsm.compaction_picker`): a row is rewritten a few times, and most rows lie in a few runs. Files of one level may share
+values: reads are slower then, but not wrong.
 
 Source: ENGINE.md 8.2, 8.6; `AppendCompactCoordinator`, `AppendCompactTask`, `BaseAppendFileStoreWrite`,
 `BucketedAppendCompactManager`, `BucketedAppendClusterManager`, `IncrementalClusterManager`,

@@ -78,9 +78,8 @@ class RecordingLookup:
 class MergeTree:
     """The LSM tree of one bucket while it is written: flushed files are added to level 0, compactions move them up.
 
-    `ignores_existing`: the writer ignores existing rows, and so writes no changelog against them. `vectors` are read
-    by the
-    first compaction. `last_full_compaction_ms` is when the whole bucket was last compacted. `idle_triggers`: see
+    `ignores_existing`: the writer ignores existing rows, and so writes no changelog against them. `vectors` are read by
+    the first compaction. `last_full_compaction_ms` is when the whole bucket was last compacted. `idle_triggers`: see
     `compaction_picker.pick_or_force_level0`.
     """
 

@@ -7,9 +7,9 @@ Levels are searched lowest first: the first hit of a key is its newest row there
 range holds none of the keys are not opened. Of the others the key columns alone are read; then, if other columns are
 wanted, the rows that were hit. Rows that deletion vectors delete are no hits.
 
-Keys of a single integer column are cached between lookups: files never change, and every upsert to a table with
-lookups looks in them again. Other keys, and few keys of a big file, are read. The cache shares the budget of decoded
-metadata (`runtime.metadata_cache`).
+Keys of a single integer column are cached between lookups: files never change, and every upsert to a table with lookups
+looks in them again. The keys are read from the file each time if they are not one integer column, or if only few keys
+of a big file are looked up. The cache shares the budget of decoded metadata (`runtime.metadata_cache`).
 
     merge_for_full_compaction(section, …)   row before: that of the last level
     merge_with_lookup(section, …)           row before: that of the lowest level above 0, or found in higher levels
@@ -79,10 +79,11 @@ def to_integer_keys(keys: pl.DataFrame) -> Ints | None:
 def find_key_rows(
     ctx: TableContext, file: DataFileMeta, path: str, key_numbers: Ints, *, span: float
 ) -> tuple[Ints, Ints] | None:
-    """Return which of some ascending keys a file has, as indices, and the row of each.
+    """Look up ascending keys in the cached keys of a file, which are loaded first if that is worth it.
 
-    None if the file must be read for it. `span` is the share of the file's key range that the keys cover. Raises what
-    reading files raises.
+    Return the indices into `key_numbers` of the keys that the file has, and the row of each in the file; None if its
+    keys are not cached, so that the file must be read. `span` is the share of the file's key range that the keys cover.
+    Raises what reading files raises.
     """
     file_keys = _load_keys(ctx, file, path, span)
     if file_keys is None or not len(file_keys):
@@ -175,11 +176,10 @@ class LookupResult:
 
 
 def look_up_rows(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
-    """Return the newest older row of each of `keys`, with `columns`, then the level.
+    """Return for each key its newest row in these levels: `columns`, then a column with its level.
 
     `keys` needs the key columns only; `columns` are of the table or of `SYSTEM_DTYPES`. Raises `Corrupt`,
-    `FileMissing`,
-    `Unsupported`, as reading does.
+    `FileMissing`, `Unsupported`, as reading does.
     """
     if not lookup_levels.runs or not keys.height:
         return LookupResult(rows=_empty_rows(lookup_levels, columns), positions={})
@@ -367,10 +367,10 @@ class PreviousRows(Protocol):
     A compaction calls it once for each section, or slice of one, with the distinct keys that are in level 0 and in no
     compacted file above level 0: a frame of the key columns, by name, in no order. It returns at most one row for each
     key, from the lowest level that has the key, in any order: the table's columns, `_SEQUENCE_NUMBER`, `_VALUE_KIND`;
-    for first-row the key columns are enough. Keys that no level has are left out.
+    for first-row the key columns are enough. Keys that are in no level are left out.
 
-    With deletion vectors it also records the position of every row it found, which is deleted from its file, as the
-    compacted files take its place. Where only positions matter (deduplicate without sequence fields and without a
+    With deletion vectors it also records the position of every row it found. The compacted files replace that row, so
+    it is marked as deleted in its old file. If only positions matter (deduplicate without sequence fields and without a
     changelog) it may return no rows.
     """
 
@@ -431,8 +431,8 @@ def merge_with_lookup(
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return level 0 merged with the previous row of each key, and, if `writes_changelog`, the changelog.
 
-    Of the rows above level 0 only that of the lowest level takes part, or, where there is none, the one that
-    `find_previous_rows` finds. Rows that are the only one of their key are merged too.
+    Of the rows above level 0 only that of the lowest level takes part. If there is none, the row that
+    `find_previous_rows` finds takes part. Rows that are the only one of their key are merged too.
     """
     spec = replace(spec, needs_lookup=True, merges_single_versions=True)
     groups = _group_by_key(section, spec)
@@ -456,7 +456,7 @@ def merge_with_lookup(
 def merge_first_rows(
     section: pl.DataFrame, spec: MergeSpec, find_previous_rows: PreviousRows, *, writes_changelog: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the first row of each key that no level above has, and, if `writes_changelog`, the changelog.
+    """Return the first row of each key that is in no level above 0, and, if `writes_changelog`, the changelog.
 
     The changelog holds the rows that are new to the table, as they are stored.
     """
@@ -485,7 +485,7 @@ def _group_by_key(section: pl.DataFrame, spec: MergeSpec) -> KeyGroups:
 
 
 def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, spec: MergeSpec) -> pl.DataFrame:
-    """Return the merged rows with their key numbers: a column that is in no rule comes from the newest row."""
+    """Return the merged rows with a column of their key numbers, which the merge takes from the newest row."""
     return merge.merge_section(section.with_columns(pl.Series(KEY, groups.key_numbers)), spec, keep_deletes=True)
 
 

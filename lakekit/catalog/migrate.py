@@ -83,8 +83,7 @@ def migrate(
     """Make a table of the files of a source.
 
     Raises what `format_table.foreign_files.list_source`, `format.foreign_file.read_foreign_schema`,
-    `format_table.foreign_files`
-    and `maintenance.migrate` raise.
+    `format_table.foreign_files` and `maintenance.migrate` raise.
     """
     name = identifier.new_table(to, "createTable")
     operations.check_name_is_free(metastore, name, "nothing was taken over")

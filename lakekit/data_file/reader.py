@@ -9,9 +9,9 @@ projections on the frame reach the scans.
 
 Before anything runs, every file is verified once (`verification`): it exists, has the size its manifest says, ends as
 its format does, and what the footer and the page headers of a Parquet file say is within bounds. So most damage is
-reported by path before the first row, and none makes Polars end the process. Over a network reading itself finds out.
-What breaks deeper inside a Parquet file is raised by Polars while it reads (`translate_polars_errors` translates that
-for callers who collect).
+reported by path before the first row, and none makes Polars end the process. Remote files are not verified beforehand:
+an error is raised while they are read. Damage deeper inside a Parquet file is raised by Polars while it reads
+(`translate_polars_errors` translates these errors in a `collect`).
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def scan_files(
     the result. `snapshot_id` is for errors.
 
     Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a forbidden type change)
-    before anything runs; running the frame may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a column that
-    a file holds in columns of its own, with the file's path. Options `scan.ignore-lost-files` and
+    before anything runs; running the frame may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a VARIANT
+    column that a file stores split into several columns, with the file's path. Options `scan.ignore-lost-files` and
     `scan.ignore-corrupt-files` leave such files out.
     """
     request = ScanRequest(
@@ -393,7 +393,7 @@ def _find_shredded_files(
 ) -> set[int]:
     """Return the indexes of files that store a requested column as several columns of their own.
 
-    Only footers tell, and only of some types; what they say is cached.
+    Only a footer shows this. It is read if a VARIANT column is requested, and the answer is cached.
     """
     candidates = [
         i
@@ -426,9 +426,9 @@ def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Seque
 
 
 def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | bytes:
-    """Return what Arrow reads a Parquet file's footer from: the file, or over a network the end of it.
+    """Return the source of a Parquet file's footer for Arrow: a local file's path, or a remote file's last bytes.
 
-    The end is one request for nearly every file.
+    These are one request for nearly every file.
     """
     storage = ctx.storage
     if not storage.is_remote:
@@ -442,7 +442,7 @@ def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | byt
 
 
 def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
-    """Return the row count in the footer of a Parquet file. That of a local file is cached by its content's tag."""
+    """Return the row count in a Parquet file's footer; that of a local file is cached by its content's tag."""
     if ctx.storage.is_remote:
         tail = footer_source(ctx, file, path)
         return parquet.read_row_count(tail, path)
@@ -500,9 +500,9 @@ def _file_name(request: ScanRequest, group: SchemaGroup) -> pl.Expr:
 def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutOfRange) -> ValueOutOfRange:
     """Return the error of a cast with the path of a file that has the bad value.
 
-    Of several files each is read again, that column alone. A file's own error is about its first such value, which
-    filters of the query may have left out. If no file raises the same error, the first file that raises any, and its
-    value, is reported.
+    If there are several files, the column is read again from each, and the file that raises the same error is named. If
+    none does, because a filter of the query left out the first bad value of its file, the first file with any error is
+    named, with its value.
     """
     if len(group.files) == 1:
         return ValueOutOfRange(f"{group.paths[0]}: {error.message}", column=error.column, path=group.paths[0])
@@ -527,7 +527,7 @@ def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutO
 def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator[None]:
     """Translate what Polars raises over broken files, in a `collect` inside this context.
 
-    It becomes `FileMissing` or `Corrupt` with the path of the file that is to blame.
+    It becomes `FileMissing` or `Corrupt` with the path of the damaged file.
     """
     try:
         yield

@@ -59,14 +59,12 @@ class FileSpec:
     """The specification of new data files of one level, or of new changelog files.
 
     `physical_fields`: the columns of a file. `column_names`: for each column of a file, the pair (name in the frame,
-    name in
-    the file). `bounds_fields`: the columns whose statistics are collected. `key_fields`: the columns of the key
-    statistics,
-    with one mode each in `key_modes`. `value_fields`: the columns of the value statistics, with one mode each in
-    `value_modes`. `value_stats_cols`: the names of `value_fields` for the manifest; None: all columns of the table.
-    `name_prefix`: the prefix of file names; empty: the table's data file prefix. `index_definitions`: the file
-    indexes to build. A
-    file is complete at `rolling_bytes` bytes or `rolling_rows` rows.
+    name in the file). `bounds_fields`: the columns whose statistics are collected. `key_fields`: the columns of the key
+    statistics, with one mode each in `key_modes`. `value_fields`: the columns of the value statistics, with one mode
+    each in `value_modes`. `value_stats_cols`: the names of `value_fields` for the manifest; None: all columns of the
+    table.
+    `name_prefix`: the prefix of file names; empty: the table's data file prefix. `index_definitions`: the file indexes
+    to build. A file is complete at `rolling_bytes` bytes or `rolling_rows` rows.
     """
 
     format_name: str

@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
 
 def check_row_buckets(plan: Plan, expr: pl.Expr | None) -> None:
-    """Raise `Corrupt` where a matching row of a key table lies in another bucket than that of its key.
+    """Raise `Corrupt` if a matching row of a key table lies in another bucket than that of its key.
 
     pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version
-    of such a key goes to the bucket of the option's function, and the row stays where it is. Only tables with another
-    bucket function than the default are checked: all writers place rows by the default one alike.
+    of such a key goes to the bucket of the option's function, and the row stays where it is. Tables with the default
+    bucket function are not checked, since all writers agree on it.
     """
     ctx = plan.ctx
     if (
@@ -118,8 +118,8 @@ _MAX_ROWS = 2**32 - 2
 class TargetRows:
     """A table at one snapshot, for a change.
 
-    `snapshot`: None where the table has no rows. `bucket_ids`: only these buckets, (partition, bucket); None: all.
-    `file_share`: of the files that need no merge, only part i of n.
+    `snapshot` is None if the table has none. `bucket_ids`: read only these buckets, (partition, bucket); None: all.
+    `file_share` (i, n): of the files that need no merge, read only part i of n.
     """
 
     ctx: TableContext
@@ -167,8 +167,8 @@ class TargetRows:
     ) -> Iterator[pl.DataFrame]:
         """Yield the merged rows that satisfy a condition in batches, in full precision, transformed by `then`.
 
-        Raises: `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot
-        be computed, `Corrupt` where such rows lie in another bucket than that of their keys.
+        Raises: `Corrupt` and `FileMissing` with the path of the damaged file, `SchemaMismatch` for an expression that
+        cannot be computed, `Corrupt` if such rows lie in another bucket than that of their keys.
         """
         plan = self.plan(expr)
         check_row_buckets(plan, expr)
@@ -213,7 +213,7 @@ class TargetRows:
     def partitions(self, expr: pl.Expr) -> list[bytes] | None:
         """Return the partitions, as serialized rows, for which a condition on partition columns holds.
 
-        None where the condition needs other columns.
+        Returns None if the condition needs other columns.
         """
         names = set(used_columns(expr, self.schema))
         if not names or not names <= set(self.ctx.schema.partition_keys) or not is_row_wise(expr, self.schema):
@@ -226,9 +226,10 @@ class TargetRows:
         return pl.Series(serialized).filter(chosen).to_list()  # scalar: one a partition
 
     def stored_row_count(self, partitions: Collection[bytes] | None) -> int | None:
-        """Return how many rows some partitions hold, as serialized rows, or all of the table: None.
+        """Return how many rows some partitions (serialized) hold; for `partitions` None, how many the table holds.
 
-        Only metadata and deletion vectors are read; None where rows must be, since several may be of one key.
+        Reads only metadata and deletion vectors. Returns None if these are not enough: files may hold several versions
+        of a key, so that rows would have to be read.
         """
         plan = self.plan()
         deleted = plan.entries.column("delete_row_count")
@@ -272,7 +273,7 @@ class FileRows:
 
     @staticmethod
     def from_plan(plan: Plan, indices: NDArray[np.int64]) -> FileRows:
-        """Return the files of a plan. Raises `LimitExceeded` for too many rows."""
+        """Return the files of a plan at `indices`. Raises `LimitExceeded` for too many rows."""
         entries = plan.entries.take(indices)
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
@@ -305,7 +306,7 @@ class FileRows:
     def rows(self, expr: pl.Expr | None = None, *, masked: bool = True) -> pl.LazyFrame:
         """Return all rows, or those that satisfy a condition, with their numbers first.
 
-        `masked`: without rows for which file indexes rule out the plan's condition.
+        `masked`: leave out rows that, by the file indexes, cannot satisfy the plan's condition.
         """
         fields = self.plan.ctx.schema.fields
         frame = scan_files(
@@ -352,7 +353,7 @@ class FileRows:
     def positions(self, index: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
         """Return the positions of the marked rows of one file, ascending.
 
-        `also_deleted`: those deleted before too.
+        `also_deleted`: include the positions of rows that were deleted before.
         """
         start, end = int(self.starts[index]), int(self.starts[index + 1])
         own = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
@@ -373,7 +374,7 @@ class FileRows:
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         """Yield the result of a query over the files, in batches, in order.
 
-        Raises: `Corrupt` and `FileMissing` with the path of the file that is to blame.
+        Raises: `Corrupt` and `FileMissing` with the path of the damaged file.
         """
         with translate_compute_errors(self.plan.ctx.name), translate_polars_errors(self.plan.ctx, self.paths):
             yield from collect_batches(frame)

@@ -180,10 +180,8 @@ class MergePlan:
     """The plan of a merge.
 
     `source` are the source rows, with the column `SOURCE_ROW` and with the prefix `MERGE_SOURCE_PREFIX` before each
-    column name.
-    `match` is the condition under which two rows match. `target_filter` is a necessary condition on target
-    rows that
-    match any source row; None: no such condition is known.
+    column name. `match` is the condition under which two rows match. `target_filter` is a necessary condition on target
+    rows that match any source row; None: no such condition is known.
     """
 
     source: pl.DataFrame

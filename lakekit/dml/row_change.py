@@ -121,10 +121,8 @@ class RowChange:
 class RowChangeSpec:
     """What a statement does to the rows that satisfy its condition, in some buckets as in all.
 
-    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_bucket`: what happens
-    in one
-    bucket, (partition, bucket), does not depend on the others. `replaces`: nothing is read, these
-    partitions are
+    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_bucket`: what happens in one
+    bucket, (partition, bucket), does not depend on the others. `replaces`: nothing is read, these partitions are
     dropped.
     """
 

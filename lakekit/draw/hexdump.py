@@ -3,7 +3,7 @@
     00000000  4f 62 6a 01 04 14 61 76 72 6f 2e 63 6f 64 65 63  magic 4f626a01 · metadata count 2 · …
     00000010  12 7a 73 74 61 6e 64 61 72 64                    avro.codec length 9 · avro.codec zstandard
 
-Fields of one kind have one colour, as a line under their bytes: text stands on no coloured background.
+Fields of one kind have one colour: a line under their bytes, since text on a coloured background is hard to read.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def hexdump_title(name: str, form: str, size_bytes: int, fields: int) -> str:
 def format_span(span: FieldSpan, outer: str = "") -> str:
     """Return a field and its value as text.
 
-    The part of its name that the field before it, `outer`, had too is left out.
+    The leading part of its name that it shares with the preceding field's name, `outer`, is left out.
     """
     parts, before = span.field.split("."), outer.split(".")[:-1]
     same = 0
@@ -95,7 +95,7 @@ def format_span(span: FieldSpan, outer: str = "") -> str:
 
 
 def span_index_at(spans: Sequence[FieldSpan], offset: int) -> int:
-    """Return the index of the first of disjoint marks in order that ends behind a byte."""
+    """Return the index of the first span that ends after byte `offset`; spans are sorted and disjoint."""
     low, high = 0, len(spans)
     while low < high:
         middle = (low + high) // 2
@@ -104,7 +104,7 @@ def span_index_at(spans: Sequence[FieldSpan], offset: int) -> int:
 
 
 def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
-    """Return the marks over the bytes from `start` to `end`; marks are disjoint and in order."""
+    """Return the spans over the bytes from `start` to `end`; `marks` are sorted and disjoint."""
     low, spans = span_index_at(marks, start), []
     while low < len(marks) and marks[low].offset < end:
         spans.append(marks[low])
@@ -115,7 +115,7 @@ def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[F
 def line_ranges(data: bytes, spans: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
     """Return (start, end) of at most `limit` lines, from the one of byte `start` on.
 
-    One of more than 16 bytes stands for lines in the midst of a long field.
+    A range of more than 16 bytes stands for lines in the middle of a long field, which are left out.
     """
     lines: list[tuple[int, int]] = []
     at = first = max(0, start) // BYTES_PER_LINE * BYTES_PER_LINE
@@ -142,7 +142,7 @@ def hexdump_text(
 ) -> str:
     """Return the bytes in characters: lines of 16, with the fields that begin in each at its right.
 
-    There are at most `lines` of them; a last line says what is left out.
+    There are at most `lines` lines; a last line then says how many bytes are left out.
     """
     drawn = [truncate(escape_controls(heading), width)]
     visible, outer = line_ranges(data, spans, lines, start), ""

@@ -9,9 +9,10 @@
 L0: every file of level 0 has a lane, newest first: the height of the stack is how much a read must merge. L5: a deeper
 level is one sorted run: its files never overlap. All levels have one key axis (`draw.level_layout`).
 
-A box is as high as the square root of the file's size; its lighter upper part is the share of rows that are deleted or
-delete. Files that the snapshot added are outlined, those it removed are empty boxes in lanes of their own. Above
-`MAX_BOXES` boxes neighbours merge, which the picture says. Pure: no table, no clock.
+A box is as high as the square root of the file's size; its lighter upper part shows which share of its rows is deleted
+or consists of delete records. Files that the snapshot added are outlined, those it removed are empty boxes in lanes of
+their own. If there would be more than `MAX_BOXES` boxes, neighbours share one, and a note in the picture says so. Pure:
+no table, no clock.
 """
 
 from __future__ import annotations
@@ -61,9 +62,11 @@ _MAX_NAMES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelBox:
-    """The box of a file, or of neighbours that merged.
+    """The box of a file, or of neighbours that share one.
 
-    `left` and `width` are fractions of the whole width, `top` and `height` pixels.
+    `key` identifies the box in a picture, and `hint` is the text of a tooltip. `left` and `width` are fractions of the
+    whole width, `top` and `height` pixels. `state` is "lit" or "dim" for a file that the query's read opens or does not
+    open, "added" or "removed" by the snapshot, or "".
     """
 
     key: str
@@ -125,7 +128,7 @@ def build_picture(
     query: LevelQuery = EMPTY_QUERY,
     limit: int = MAX_BOXES,
 ) -> LevelPicture:
-    """Return the states of a bucket above each other on one axis.
+    """Return the successive states of one bucket, below each other on one key axis.
 
     Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
     """
@@ -378,7 +381,7 @@ def _box_state(bucket_state: BucketState, group: tuple[LevelFile, ...], *, remov
 
 
 def _draw_axis(drawing: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
-    """Draw the axis under all levels, and the line of the probe across them."""
+    """Draw the axis under all levels, and a line at the probed key (`LevelQuery.probe`) across them."""
     span = 1 - LEFT_SHARE - RIGHT_SHARE
     drawing.shapes.append(Stroke(x=LEFT_SHARE, y=drawing.top, to_x=LEFT_SHARE + span, to_y=drawing.top))
     probe = drawing.query.probe
@@ -447,7 +450,7 @@ def _scale_shape(mark: Shape, width: float) -> Shape:
 def levels_html(
     title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY
 ) -> str:
-    """Return levels and files as two tables: files of the query come first, omitted ones are noted."""
+    """Return levels and files as two HTML tables: files of the query come first, omitted ones are noted."""
     sums: list[tuple[object, ...]] = []
     rows: list[tuple[object, ...]] = []
     for state in states:

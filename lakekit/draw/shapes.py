@@ -28,8 +28,7 @@ class Rect:
     """A filled box, or with `is_outline` only its border.
 
     `is_faint` lets the background shine through; `corner_radius` is the radius of the corners. `key` is what the box
-    stands for if
-    a page makes it clickable: the name of a file, the id of a snapshot. `hint` is the tooltip.
+    stands for if a page makes it clickable: the name of a file, the id of a snapshot. `hint` is the tooltip.
     """
 
     x: float

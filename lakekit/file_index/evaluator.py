@@ -11,7 +11,8 @@
     rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)
         ->   True for each file of which an index says that no row has a = 7
 
-An index may say that rows cannot match, never that they do. Its module is found by its name and has:
+`probe` of an index only excludes rows; `rows`, which some indexes have, returns exactly the rows that match. An index
+module is found by its name and has:
 
     NAME, OPTIONS, TYPES                           the options of a column's index, the type roots it takes
     supports_type(type)                               whether it takes the type, if not all types of its roots
@@ -22,8 +23,8 @@ An index may say that rows cannot match, never that they do. Its module is found
                                                    as fast as one: `rule_out_files` calls it first
 
 A payload is bytes or a view of them, so that none is copied. Exact answers leave out types whose keys are not the value
-itself: timestamps finer than microseconds; floats, whose zeros and NaNs Polars compares in its own way; CHAR, whose
-trailing blanks rows of ORC files lose. `rule_out_files` uses only conditions that every row must satisfy, and only
+itself: timestamps finer than microseconds; floats, whose zeros and NaNs Polars compares in its own way; CHAR, because
+ORC files drop its trailing blanks. `rule_out_files` uses only conditions that every row must satisfy, and only
 indexes that can search many payloads at once: those with a function `absent`. A container that is damaged, or of an
 unknown version, rules nothing out there: `evaluate_indexes` raises what is wrong with it.
 
@@ -177,7 +178,7 @@ def _probe_index(
 ) -> tuple[bool | BitMap, bool]:
     """Return the answer of one index, and whether no other index can improve it.
 
-    Indexes that know the row of every key know the same rows.
+    Every index that maps each key to its rows gives the same answer, so that one of them is enough.
     """
     if payload_range is None:  # it was given nothing but nulls
         return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
@@ -267,7 +268,7 @@ def _exact_rows(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
 
 
 def _index_rows(file: IndexedFile, column: str, name: str, t: DataType, query: KeyQuery) -> BitMap | None:
-    """Return the rows by one index, None if it cannot tell; a null is unequal to nothing."""
+    """Return the rows by one index, None if it cannot tell; a null matches no `!=` either."""
     payload_range = file.contents.get(column, {}).get(name)
     index: Any = plugins.load("file_index", name)
     if payload_range is None or t.root not in index.TYPES:
@@ -292,9 +293,9 @@ def has_totals_index(contents: Mapping[str, Mapping[str, object]], column: str) 
 
 
 def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
-    """Return the totals of the values of some rows (None: of all); None if the indexes cannot tell.
+    """Return the totals of the values of some rows (`rows` None: of all); None if the indexes cannot tell.
 
-    That is if there is no bit-sliced index, or it holds values that the column's type cannot hold.
+    They cannot tell if there is no bit-sliced index, or if it holds values that the column's type cannot hold.
     """
     payload_range, t = file.contents.get(column, {}).get(bsi.NAME), file.types.get(column)
     if (

@@ -11,11 +11,10 @@
     metadata      1 physical type · 5 values · 7 compressed bytes · 9 10 11 offsets of its pages · 12 statistics
                   · 14 offset of its bloom filter · …
 
-`read_footer` reads the whole footer of a file as one struct.
-`read_row_count` skips only names and types of columns, which is several times faster than opening the file.
-`read_row_groups` returns
-the row groups of an encoder's small file; a chunk that keeps its offset and its bounds, as most do, is written as the
-bytes it was read from. `schema_elements` makes the schema as Paimon writes it, with ids, physical and logical types:
+`read_footer` reads the whole footer of a file as one struct. `read_row_count` skips only names and types of columns,
+which is several times faster than opening the file. `read_row_groups` returns the row groups of an encoder's small
+file; a chunk that keeps its offset and its bounds, as most do, is written as the bytes it was read from.
+`schema_elements` makes the schema as Paimon writes it, with ids, physical and logical types:
 
     optional group field_id=1 tags (List) {
         repeated group list { optional binary field_id=536871936 element (String) } }

@@ -22,8 +22,7 @@ Headers grow by a few bytes, so every stored offset of a page is updated. Metada
 the footer has too, is dropped; it begins otherwise than headers do (15 type · 19 a list of numbers), and so do page
 indexes, which follow all pages. Encoders write from threads of their own, and wrap what a sink raises: `failed` keeps
 the original error. Polars and Arrow decode without reporting offsets, so `record_footer` reads the headers a second
-time
-for hex views; tests compare its values with Arrow's metadata. `parquet_footer` draws the encoding.
+time for hex views; tests compare its values with Arrow's metadata. `parquet_footer` draws the encoding.
 
 Source: the Apache Parquet format, `parquet.thrift`, "Checksumming".
 """

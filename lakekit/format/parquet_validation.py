@@ -173,8 +173,7 @@ def integer_min_max(read: Read, size_bytes: int, column: str) -> tuple[int, int]
     """Return the minimum and maximum of a top-level integer column by the footer's statistics.
 
     None where a row group has none. The metadata of other columns is skipped; decoding ends once the column is found in
-    the
-    last row group. Raises `Corrupt`.
+    the last row group. Raises `Corrupt`.
     """
     tail, length = _read_tail("the file", read, size_bytes)
     footer = tail[len(tail) - length : -END_BYTES]
@@ -229,8 +228,7 @@ def check_footer_and_pages(
     """Check the footer of a file and the page headers of some columns (None: all); return its row count.
 
     `read(offset, length)` returns bytes of the file. A column for which `columns` gives a type must have a physical
-    type
-    that such values are stored as.
+    type that such values are stored as.
 
     Raises:
         Corrupt: names path, offset and field.

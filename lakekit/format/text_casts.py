@@ -5,13 +5,13 @@
     10000000000.0 -> "1.0E10"     0.001 -> "0.001"     1e-4 -> "1.0E-4"     1e7 -> "1.0E7"
     -0.0 -> "-0.0"     NaN, Infinity, -Infinity
 
-Text that is no such value raises `ValueOutOfRange` with the column and the first such text. Not read, though Java does:
-hexadecimal floats, and a time of day with a zone. Decimals are computed on unscaled integers, as in Java's BigDecimal.
-Numbers are printed as by Float.toString and Double.toString of Java 8 to 18: the digits are the shortest that identify
-the value, as everywhere; but these versions print more of them for whole numbers beyond the mantissa (2^25 as a float
-is 3.3554432E7) and for powers of two (Float.MIN_NORMAL is 1.17549435E-38), and never fewer than two beside an exponent
-(4.9E-324). Not followed: a decimal exactly between two values, such as 1e23, which Java prints as 9.999999999999999E22
-up to version 18 and as 1.0E23 since.
+Text that is not a value of the type raises `ValueOutOfRange` with the column and the first such text. Not read, though
+Java does: hexadecimal floats, and a time of day with a zone. Decimals are computed on unscaled integers, as in Java's
+BigDecimal. Numbers are printed as by Float.toString and Double.toString of Java 8 to 18: with the shortest digits that
+identify the value, except in three cases. Whole numbers too large for the mantissa get more digits (2^25 as a float is
+3.3554432E7). Powers of two get more digits too (Float.MIN_NORMAL is 1.17549435E-38). With an exponent there are at
+least two digits (4.9E-324). Not followed: a decimal exactly between two values, such as 1e23, which Java prints as
+9.999999999999999E22 up to version 18 and as 1.0E23 since.
 
 Source: `BinaryStringUtils`, `DateTimeUtils`; the Java language's description of `Double.toString`; casts recorded from
 the reference (fixtures/formats/cast).
@@ -45,7 +45,7 @@ _CALENDAR_SECONDS = 260_000 * 31_556_952
 
 
 def rescale_decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
-    """Change precision and scale: round half up (away from zero); what does not fit is null."""
+    """Change precision and scale: round half up (away from zero); a value that does not fit becomes null."""
     assert isinstance(column.dtype, pl.Decimal)
     unscaled, shift = column.to_physical(), scale - column.dtype.scale
     frame = unscaled.alias("v").to_frame()
@@ -135,7 +135,7 @@ def make_parser(
 def make_tolerant_parser(
     result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC"
 ) -> Callable[[pl.Series], pl.Series]:
-    """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that makes null of text that is no such value."""
+    """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that returns null for text it cannot parse."""
     match result_type.root:
         case "DECIMAL":
             return partial(parse_decimals, result_type=result_type, name=column, strict=False)
@@ -349,7 +349,8 @@ def fit_bytes_length(values: pl.Series, *, result_type: DataType) -> pl.Series:
 def to_instant(wall: pl.Series, zone: str) -> pl.Series:
     """Return the instant at which clocks in `zone` show `wall`, as Java does.
 
-    It is the earlier of two, and the one an hour later where clocks were put forward.
+    If clocks show `wall` twice, it is the earlier instant. If clocks skip `wall`, because they are put forward, it is
+    the instant at which they show one hour later.
     """
     if zone == "UTC":
         return wall.dt.replace_time_zone("UTC")
@@ -384,7 +385,7 @@ def check_seconds(seconds: pl.Series, dtype: pl.Datetime, column: str) -> None:
 
 
 def refuse_outside(is_outside: pl.Series, dtype: pl.Datetime, column: str) -> None:
-    """Raise `ValueOutOfRange` where a time is outside of what `dtype` holds."""
+    """Raise `ValueOutOfRange` if a time is outside the range of `dtype`."""
     if is_outside.any():
         raise ValueOutOfRange(
             f"column {column}: a cast makes a time that {dtype.time_unit} cannot hold. Read it in microseconds: "
@@ -496,7 +497,10 @@ def _as_java(frame: pl.DataFrame, column: pl.Series, kind: type[pl.DataType]) ->
 
 
 def _whole_numbers(values: NDArray[np.floating], mask: NDArray[np.bool_], bits: int) -> list[pl.Expr]:
-    """Return digits (all but the last few, rounded) and exponents of whole numbers beyond the mantissa."""
+    """Return the digits and exponents of whole numbers that need more bits than the mantissa has.
+
+    Digits beyond its precision are rounded off.
+    """
     integers = np.where(mask, values, 1).astype(np.int64)
     beyond = np.frexp(values)[1] - 1 - bits - 1
     cut = np.where(beyond > 1, np.floor(beyond * np.log10(2.0)), 0).clip(0, 18).astype(np.int64)

@@ -8,9 +8,9 @@
 
 Files are finished under hidden names, and become visible once all of them are complete; what an overwrite replaces is
 deleted after that, so that nothing is lost wherever it stops (the reference deletes first). If anything fails before,
-no file is left. Readers see files come one by one: there is no snapshot. The compression is that of `file.compression`,
-where the table sets it, else of `format-table.file.compression`, else of `compression`; without any, Parquet is
-compressed by snappy, ORC by zstd, and text not at all.
+no file is left. Readers see files come one by one: there is no snapshot. The compression is `file.compression` if the
+table sets it, else `format-table.file.compression`, else `compression`; without any, Parquet is compressed by snappy,
+ORC by zstd, and text not at all.
 
 Source: ENGINE.md 9.6; `FormatTableWrite`, `FormatTableFileWriter`, `FormatTableCommit`, `RenamingTwoPhaseOutputStream`,
 `AbstractTextFileWriter`, `CoreOptions.formatTableFileCompression`.
@@ -96,7 +96,7 @@ class TextEncoder:
         return self.counting_file.size_bytes
 
     def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
-        """Return True."""
+        """Return True: a text file takes any frame."""
         return True
 
     def write(self, frame: pl.DataFrame) -> None:
@@ -135,7 +135,7 @@ _FIXED_COLUMN_HINTS = ErrorHints(grow="")
 def append_rows(ctx: TableContext, frame: object, *, cast: bool) -> Commit:
     """Append rows.
 
-    Raises what `row_conversion.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; no file is left
+    Raises the errors of `row_conversion.batches`, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; no file is left
     then.
     """
     return _write_rows(ctx, frame, cast=cast, old=None)
@@ -146,7 +146,8 @@ def overwrite_partitions(
 ) -> Commit:
     """Replace a partition, the partitions that the frame has rows of, or everything.
 
-    Everything where no partition is named and `dynamic-partition-overwrite` is false or the table has no partitions.
+    Everything is replaced if no partition is named and either the table has no partitions or
+    `dynamic-partition-overwrite` is false.
     """
     static = {} if partition is None else _static_values(ctx, partition)
     if partition is None and ctx.schema.partition_keys and ctx.options.dynamic_partition_overwrite:

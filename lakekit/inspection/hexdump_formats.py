@@ -75,10 +75,8 @@ class WalkRequest(NamedTuple):
     """The input of a walker.
 
     `argument` is the text after the colon of the format, `row_fields` the fields of serialized rows by the Avro field
-    that
-    holds them (`ROW_FIELDS`), `column_types` the types of columns by name. The walker adds each compressed block that
-    it
-    passes to `compressed_blocks`, by its offset in the file.
+    that holds them (`ROW_FIELDS`), `column_types` the types of columns by name. The walker adds each compressed block
+    that it passes to `compressed_blocks`, by its offset in the file.
     """
 
     data: bytes

@@ -1,6 +1,6 @@
-"""View model of the timeline: facts of a table for `draw.timeline`, and what other history views need.
+"""View model of the timeline: facts of a table for `draw.timeline`, and functions that other history views share.
 
-    read_history(table)             every snapshot, those that only a tag or a changelog keeps too
+    read_history(table)             every snapshot, also those that only a tag or a changelog keeps
     file_counts(table, mark)        files of one snapshot: reads its two lists
     format_read_call(table, mark)   the Python that reads the table as of a mark
     parse_condition_text(table, "amount > 3")
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def read_history(table: TableCore) -> History:
     """Return every snapshot as a mark, by id.
 
-    These are existing ones, those that only a tag keeps, and those whose changelog outlived them.
+    These are the existing snapshots, those that only a tag keeps, and those of which only the changelog is left.
     """
     ctx = context_of(table)
     named: dict[int, list[str]] = {}
@@ -96,7 +96,7 @@ def format_open_call(table: TableCore) -> str:
 def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
     """Return the Python that reads the table as of a mark; without one, that lists its snapshots.
 
-    An expired snapshot is read by its tag, or only the changes that were kept of it.
+    An expired snapshot is read through its tag. If it has no tag, only its changelog can be read.
     """
     if mark is None:
         return f"{format_open_call(table)}.snapshots()"
@@ -106,9 +106,9 @@ def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
 
 
 def mark_frame(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
-    """Return the frame of `format_read_call`: the rows as of a mark, or the changes that were kept of it.
+    """Return the frame of `format_read_call`: the rows as of a mark, or the changelog that was kept of it.
 
-    Without a mark it is what `t.snapshots()` returns.
+    Without a mark it is the frame of `t.snapshots()`.
     """
     ctx = context_of(table)
     if mark is None:
@@ -121,7 +121,10 @@ def mark_frame(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl
 
 
 def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
-    """Return how many files a snapshot has and its commit changed; a text where its lists are gone."""
+    """Return how many files a snapshot has, and how many its commit changed.
+
+    Returns a message if its manifest lists were deleted.
+    """
     ctx = context_of(table)
     try:
         snapshot = find_snapshot(ctx, mark.id)
@@ -134,7 +137,7 @@ def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
 
 
 def find_snapshot(ctx: TableContext, snapshot_id: int) -> Snapshot:
-    """Return a snapshot by its id, from a tag or a changelog where it expired.
+    """Return a snapshot by its id; if it has expired, from a tag or a changelog.
 
     Raises: `SnapshotNotFound`.
     """
@@ -148,7 +151,7 @@ def find_snapshot(ctx: TableContext, snapshot_id: int) -> Snapshot:
 
 
 def to_at_argument(table: TableCore, snapshot_id: int) -> int | str:
-    """Return what `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
+    """Return the argument `at=` that reads a snapshot: its id, or the name of a tag if it has expired."""
     ctx = context_of(table)
     if snapshot_files.find(ctx, snapshot_id) is None:
         for tag in tag_files.list_tags(ctx):
@@ -158,7 +161,7 @@ def to_at_argument(table: TableCore, snapshot_id: int) -> int | str:
 
 
 def to_snapshot_id(table: TableCore, at: int | str | datetime | None) -> int:
-    """Return the id of the snapshot that `at` means, 0 where there is none.
+    """Return the id of the snapshot that `at` means, 0 if there is none.
 
     Raises: `SnapshotNotFound`, `TagNotFound`.
     """
@@ -184,7 +187,7 @@ def parse_condition_text(table: TableCore, text: str) -> pl.Expr | None:
 
 
 def first_line(error: Exception) -> str:
-    """Return an error's message on one line."""
+    """Return the first line of an error's message."""
     text = str(error).strip()
     return escape_controls(text.splitlines()[0]) if text else type(error).__name__
 
@@ -203,8 +206,8 @@ _NEWEST_FIRST: tuple[Literal["delta", "base"], ...] = ("delta", "base")
 class FileLocation:
     """The location of a data file in the metadata.
 
-    `manifest` is the newest one of the snapshot that adds the file, `partition` its directory, "" in a table without
-    partitions.
+    `manifest` is the name of the snapshot's newest manifest that adds the file. `partition` is the directory of the
+    file's partition, "" in a table without partitions.
     """
 
     manifest: str
@@ -213,9 +216,9 @@ class FileLocation:
 
 
 def locate_file(table: TableCore, snapshot_id: int, name: str) -> FileLocation | None:
-    """Return the location of the file of that name, None where the snapshot has none.
+    """Return the location of the file of that name; None if the snapshot has no such file.
 
-    Reads manifests, the newest first, until one adds it.
+    Reads manifests, the newest first, until one adds the file.
 
     Raises: `SnapshotNotFound`.
     """

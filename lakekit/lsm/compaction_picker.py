@@ -41,8 +41,7 @@ class CompactionUnit:
     """Files to be compacted together into one level.
 
     `is_per_file`: every file is rewritten by itself, in its level. `is_full`: all runs go to the last level, which
-    counts
-    as a full compaction for `compaction.optimization-interval`. `reason` names the rule that picked it.
+    counts as a full compaction for `compaction.optimization-interval`. `reason` names the rule that picked it.
     """
 
     output_level: int

@@ -36,9 +36,8 @@ class FieldFunction:
 class SequenceGroup:
     """A sequence group of partial-update.
 
-    The `protected_columns` columns change only with a row whose `columns` are not less than before. `removes_record`:
-    a delete that is
-    accepted removes the row.
+    The `protected_columns` columns change only with a row whose `columns` are not less than before. `removes_record`: a
+    delete that is accepted removes the row.
     """
 
     columns: tuple[str, ...]
@@ -51,8 +50,8 @@ class MergeSpec:
     """Everything a merge needs to know about a table.
 
     `key_columns` is the trimmed primary key. `needs_lookup`: the level rule of ENGINE 2.7 and 6.6 holds.
-    `merges_single_versions`: a row that is
-    the only one of its key is merged too, not passed on unchanged (ENGINE 2.7, 3.1).
+    `merges_single_versions`: a row that is the only one of its key is merged too, not passed on unchanged (ENGINE 2.7,
+    3.1).
     """
 
     engine: str

@@ -39,8 +39,8 @@ class Sections:
     """File numbers, section after section; in each section oldest run first, in a run by key.
 
     `starts`: where each section begins in `files`. `runs`: how many runs a section has. `is_in_sequence`: whether
-    sequence
-    numbers of a section only grow from run to run, so that the order of its rows is the order of their versions.
+    sequence numbers of a section only grow from run to run, so that the order of its rows is the order of their
+    versions.
     """
 
     files: Ints

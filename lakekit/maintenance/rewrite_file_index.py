@@ -164,9 +164,8 @@ def rewrite_batch(
 ) -> list[CommitMessage]:
     """Return a message for the files of a batch that change; none if no file does.
 
-    Calls `on_file` after each file. `rebuild`: as in `rewrite_indexes`. Raises what reading and writing raise: then
-    no new file
-    is left.
+    Calls `on_file` after each file. `rebuild`: as in `rewrite_indexes`. Raises what reading and writing raise: then no
+    new file is left.
     """
     changed: list[tuple[DataFileMeta, DataFileMeta]] = []
     new_paths: list[str] = []

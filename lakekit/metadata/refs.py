@@ -53,7 +53,7 @@ def list_branch_names(location: MetadataLocation) -> list[str]:
 
 
 def check_consumer_id(consumer_id: str) -> None:
-    """Raise `InvalidOption` for an id that cannot name a consumer, whose progress could not be read back."""
+    """Raise `InvalidOption` for an id under which a consumer's file, once written, could not be found again."""
     value: object = consumer_id
     text = str(value)[:80]
     flaw_text: str | None = f"it is of type {type(value).__name__}, and no text"

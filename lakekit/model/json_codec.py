@@ -6,16 +6,14 @@
     version `3`,
                              punctuation ` }`
 
-A record is a frozen dataclass whose fields declare with `json_member(...)` which JSON member they are. Unknown
-members are
-kept in `extra`, members written as `null` are listed in `nulls`, so a file that is read and written back keeps its
+A record is a frozen dataclass whose fields declare with `json_member(...)` which JSON member they are. Unknown members
+are kept in `extra`, members written as `null` are listed in `nulls`, so a file that is read and written back keeps its
 contents.
 
 Reading accepts what the format allows and nothing else: duplicate members, NaN, lone surrogates, other types, numbers
 outside their range and nesting deeper than 200 levels raise `Corrupt` or `LimitExceeded` with the path and the member.
 It uses Python's own parser, which is written in C and reports no positions; `record_json_spans` reads the same text a
-second time,
-for displays. Tests compare its values with those of `loads`.
+second time, for displays. Tests compare its values with those of `loads`.
 """
 
 from __future__ import annotations

@@ -5,14 +5,13 @@
     50 41 52 31 …      Parquet   "PAR1" … "PAR1", footer at the end: the same with `parquet`
 
 The first bytes of a file identify its format. Fields are looked up by name. A missing field reads as null: files of
-older engines lack the last ones. Unknown fields are returned by `others` and kept: their declarations follow the last
-field that the reference knows.
+older engines lack the last ones. `Records.unknown_fields` returns unknown fields, and a rewrite keeps them: their
+declarations follow the last field that the reference knows.
 
 Avro schemas are those of the reference: the root record is `record` in `org.apache.paimon.avro.generated`; a nested
 record is named after its parent and its field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this
-order with default null. `schema_text(LIST)` returns the bytes in a file's header, `arrow_schema(LIST)` the columns of
-the same
-records in ORC or Parquet.
+order with default null. `schema_text(MANIFEST_LIST_FIELDS)` returns the bytes in a file's header,
+`arrow_schema(MANIFEST_LIST_FIELDS)` the columns of the same records in ORC or Parquet.
 
 ORC and Parquet are decoded by Arrow, which checks pages of Parquet files against the CRC-32 that Java writes before
 each; this module limits what a file may allocate and turns Arrow's errors into `Corrupt`.
@@ -202,7 +201,7 @@ def entry_fields(extra: Fields = ()) -> Fields:
 
 
 def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fields:
-    """Return the fields of an index manifest's record."""
+    """Return the fields of an index manifest's record; `extra` are declarations after its last field."""
     return (
         ("_VERSION", "int"),
         ("_KIND", "int"),
@@ -323,7 +322,8 @@ class Records:
 def is_rewritable(node: AvroNode) -> bool:
     """Return whether an unknown field can be written again.
 
-    It must be nullable, so that other records may lack it, and declared in one piece.
+    It must be nullable, so that records without it can be written, and its type must not refer to a named type that is
+    declared elsewhere in the schema.
     """
     if not node.is_nullable or node.non_null_type is node:
         return False
@@ -339,7 +339,7 @@ def is_columnar(data: bytes) -> bool:
 
 
 def read_columnar(data: bytes, path: str | None) -> pa.Table:
-    """Return an ORC or Parquet metadata file as an Arrow table."""
+    """Return an ORC or Parquet metadata file as an Arrow table, under the limits of metadata files."""
     return read_table(data, limits=avro_container.METADATA_LIMITS, path=path)
 
 
@@ -359,7 +359,7 @@ def read_records(data: bytes, path: str | None = None, *, max_records: int | Non
 
 
 def check_count(record_count: int, max_records: int | None, path: str | None) -> None:
-    """Raise `LimitExceeded` for a file of more records than its size can hold by any writer."""
+    """Raise `LimitExceeded` for more than `max_records` records: more than any writer puts into a file of that size."""
     if max_records is not None and record_count > max_records:
         prefix = "" if path is None else f"{path}: "
         raise LimitExceeded(

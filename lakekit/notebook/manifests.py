@@ -36,7 +36,8 @@ class Manifests(PictureWidget):
     says whether a scan opens it, each entry whether its file is read, as the planner decides it. `code` is the Python
     that gives `frame()`. Reads the lists of one snapshot, and the selected manifest.
 
-    Raises: `SnapshotNotFound` and `TagNotFound` when made; later, messages of bad texts and snapshots are shown.
+    The constructor raises `SnapshotNotFound` and `TagNotFound`. Later, the widget shows the errors of invalid texts and
+    missing snapshots.
     """
 
     at = traitlets.Int(0)

@@ -8,10 +8,9 @@
 
     one frame of both, combined by Polars: the result of `t.scan().filter(…).select(…)`, wrapping and errors too
 
-Each file is either answered by its index or decoded, all of one snapshot. If the aggregates or the condition are not
-understood, all files are decoded, which costs time but never gives a wrong result. A file that may hold deletes as
-rows, or is merged with others, is decoded; so is every file if lost ones are to be ignored, as its index would count
-them.
+Each file is either answered by its index or decoded, all of one snapshot. If indexes cannot answer the aggregates or
+the condition, all files are decoded. Files that may hold delete rows, and files that need a merge, are decoded. If the
+read ignores lost files, all files are decoded: an index would count the rows of a file that is lost.
 
 Source: FORMAT.md 9.3, 9.6; `BitSliceIndexRoaringBitmap`.
 """
@@ -102,7 +101,7 @@ class FileAggregate(NamedTuple):
 class AggregateResult(NamedTuple):
     """The answers of indexes, and the plans of the files that they did not answer.
 
-    `aggregates` are the aggregates in order, and `schema` their types; None if no indexes were read.
+    `schema` has the types of the results. `aggregates` lists the aggregates in order; it is None if no index was read.
     """
 
     aggregates: tuple[AggregateRequest, ...] | None
@@ -288,7 +287,8 @@ def _remove_answered_files(
 def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
     """Return the files whose indexes decide a condition faster than their rows.
 
-    Those are not the small ones, if there are many, on a local disk. Answers for whole files are cached.
+    On a local disk, if there are many small files, these are left out: reading them takes less time than their indexes.
+    Answers for whole files are cached.
     """
     small = plan.entries.integers("row_count")[able] < _FEW_ROWS
     return able if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
@@ -437,9 +437,9 @@ def _make_index_reader(
     *,
     keeps: bool,
 ) -> Callable[[int], FileAggregate | None]:
-    """Return a function that returns the answer of the indexes of the file at the n-th of those places.
+    """Return a function from n to the answer of the indexes of the file at `places[n]`.
 
-    It returns None if they do not answer everything. `keeps` caches the indexes for later queries.
+    It returns None if the indexes do not answer everything. `keeps` caches the indexes for later queries.
     """
     ctx, entries = plan.ctx, plan.entries
     # scalar: one a file
@@ -530,7 +530,7 @@ def _aggregate_from_indexes(
 
 
 def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> bool:
-    """Return whether a file returns the values from which its index was made.
+    """Return whether reading the file gives the values from which its index was built.
 
     Timestamps before 1970 or the calendar's reform are read from ORC as other values.
     """
@@ -559,7 +559,7 @@ def _read_column_totals(
 def _combine_answers(request: AggregateRequest, file_aggregates: Sequence[FileAggregate]) -> int | None:
     """Return one aggregate over the answers of all indexes, as an integer.
 
-    That is a key of the column, a number of rows, or a sum of any size.
+    The integer is the key of a column value (min, max), a number of rows, or a sum of any size.
     """
     if request.column is None or request.kind == "len":
         return sum(part.row_count for part in file_aggregates)

@@ -48,8 +48,7 @@ class IncrementalScan:
 
     `until` None: up to the newest snapshot when the frame runs. `kind_column` None: only the rows that were added or
     updated to, without their kind. `with_sequence_number`: with sequence numbers after the kinds. `newest_only`: the
-    newest
-    snapshot alone when the frame runs.
+    newest snapshot alone when the frame runs.
     """
 
     ctx: TableContext

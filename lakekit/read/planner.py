@@ -51,7 +51,7 @@ NO_FILTER = ScanFilter()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the funnel: of `before` things of a kind, `after` remained, because of `why`."""
+    """One step of the funnel: of `before` manifests or files, `after` remained; `why` is the reason."""
 
     what: str
     before: int
@@ -64,8 +64,8 @@ class Plan:
     """What a read has to do.
 
     `raw_indices` are indices into `entries` of files that need no merge, `merged_buckets` the buckets that do.
-    `matching_positions` are the
-    row positions that file indexes select, by file name; `vectors` is the index file of each file's deletion vector.
+    `matching_positions` are the row positions that file indexes select, by file name; `vectors` has the index entry of
+    the deletion vector of each file, by file name.
     """
 
     ctx: TableContext
@@ -98,7 +98,8 @@ class Plan:
 class PruningFunnel:
     """The entries that remain after each step, and what each step dropped.
 
-    `groups` follows the entries: which section of several files each belongs to. None: no section has several files.
+    `groups` has a number for each remaining entry: that of its section, if the section has several files. It is None if
+    no section has several files.
     """
 
     def __init__(self, entries: ManifestEntries) -> None:
@@ -113,7 +114,7 @@ class PruningFunnel:
     def apply_steps(self, steps: Sequence[tuple[str, Mask | None]]) -> None:
         """Apply several steps at once, with masks over the entries as they are now.
 
-        Dropping entries copies the others, and the indexes in them.
+        All are applied in one pass, since each pass copies the remaining entries with the indexes in them.
         """
         masks = [(why, mask) for why, mask in steps if mask is not None and len(mask)]
         combined, left = None, len(self.entries)
@@ -141,10 +142,9 @@ def plan_read(
 ) -> Plan:
     """Return the plan of a batch read of a position.
 
-    It leaves out the partitions `without`, and reads only `levels` if given. `last_level`: of each bucket only its last
-    level, which is this one, or a higher one where it has files there (`lsm.compaction_picker`). `hides_level_zero`
-    is False for a
-    stream. Reads metadata only.
+    It leaves out the partitions `without`, and reads only `levels` if given. `last_level`: read only the last level of
+    each bucket. That is `last_level`, unless the bucket has files in a level above it (`lsm.compaction_picker`).
+    `hides_level_zero` is False for a stream. Reads metadata only.
 
     Raises:
         Unsupported: the table cannot be read.
@@ -261,8 +261,8 @@ def plan_change(
 def plan_difference(ctx: TableContext, before: Position, after: Position, scan_filter: ScanFilter) -> tuple[Plan, Plan]:
     """Return the plans of the files that only one of two states has, each to be merged by itself (ENGINE 6.3, diff).
 
-    A file that compaction moved to another level counts as two: both states have its rows, and versions of the same
-    keys in other files are merged with them.
+    A file that compaction only moved to another level is in both plans: its rows are in both states, but may be merged
+    with different files there.
     """
     states = (before, after)
     sides = [
@@ -343,8 +343,8 @@ def _visible_mask(
 ) -> Mask | None:
     """Return which entries are visible; None if all are (ENGINE 2.10).
 
-    Postponed files are hidden while the table postpones; level 0 is hidden with first-row, and where deletion vectors
-    wait for compaction.
+    Files of the postpone bucket are hidden while the table is in postpone mode. Level 0 is hidden in first-row tables,
+    and in tables with deletion vectors, where compaction makes its rows visible.
     """
     hides_postponed = hides_postponed and ctx.options.bucket == POSTPONE_BUCKET
     hides_level_zero = hides_level_zero and bool(ctx.schema.primary_keys) and sections.may_hide_level_zero(ctx)
@@ -441,7 +441,7 @@ def _mask_partition_condition(ctx: TableContext, scan_filter: ScanFilter, rows: 
 
 
 def _memoize_partition_filter(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
-    """Return the partition filter with its last answers cached, as a Polars query costs more than all of them."""
+    """Return the partition filter with its last answers cached: a Polars query takes longer than all lookups."""
     memo: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
 
     def known(rows: pa.BinaryArray) -> Mask:
@@ -493,7 +493,10 @@ def _format_columns(predicate: Predicate) -> str:
 
 
 def _prune_keys(ctx: TableContext, funnel: PruningFunnel, spec: MergeSpec, scan_filter: ScanFilter) -> None:
-    """Prune by key range: all versions of a key have the same key, so that any file may be dropped."""
+    """Prune by key range, file by file.
+
+    If no key in a file's range can match, then no version of these keys in another file can match either.
+    """
     key_predicate = _select_conjuncts(scan_filter.predicate, set(spec.key_columns))
     if key_predicate != TRUE and len(funnel.entries):
         funnel.apply_step(
@@ -542,7 +545,7 @@ def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mappi
 
 
 def _widen_to_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
-    """Return the mask with sections of files kept whole, or dropped whole if the merge selects rows."""
+    """Return the mask with whole sections: kept, or dropped if the merge selects rows and no file of theirs is set."""
     mask = fit.copy()
     inside = groups >= 0
     if not chooses:

@@ -503,8 +503,7 @@ def mask_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predica
     That is if the condition does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key
     of these types; or if a column of the bucket key had another type once, as rows are in the bucket of the hash of its
     old values. Each key selects the bucket of every function that writers use (`writer_bucket_functions`): an entry
-    does
-    not say which writer wrote it.
+    does not say which writer wrote it.
     """
     total = entries.integers("total_buckets")
     if not (total > 0).any() or not all(map(ctx.schema.has, ctx.schema.bucket_keys)):

@@ -55,9 +55,8 @@ negative.
 class MergedBucket:
     """Files of one bucket whose keys overlap, as indices into a plan's entries.
 
-    They are ordered section by section, oldest versions first in each. `is_in_sequence`: sequence numbers rise from
-    run to
-    run of every section, so that the order of the files is the order of the versions of a key.
+    They are ordered section by section, oldest versions first in each. `is_in_sequence`: sequence numbers rise from run
+    to run of every section, so that the order of the files is the order of the versions of a key.
     """
 
     partition: bytes
@@ -70,11 +69,9 @@ class MergedBucket:
 class SectionGroups:
     """The section of each entry.
 
-    `section_numbers` is the number of its section if other files share it, else -1; `positions` is its position in
-    the order of
-    sections and of age. `is_in_sequence` says of each section whether sequence numbers rise from run to run. A
-    section is
-    kept or dropped as a whole.
+    `section_numbers` is the number of its section if other files share it, else -1; `positions` is its position in the
+    order of sections and of age. `is_in_sequence` says of each section whether sequence numbers rise from run to run. A
+    section is kept or dropped as a whole.
     """
 
     section_numbers: NDArray[np.int64]

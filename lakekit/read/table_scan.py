@@ -92,8 +92,8 @@ class TableScan:
 
     `fields` are the columns of the schema in force when the scan was made; they stay, whatever changes in the table.
     `kind_column` puts the kind of each row before them, `with_sequence_number` its sequence number after that;
-    `keeps_deletes`
-    keeps deletes that are the newest version of their key; `levels` reads the files of those levels only.
+    `keeps_deletes` keeps deletes that are the newest version of their key; `levels` reads the files of those levels
+    only.
     """
 
     ctx: TableContext

@@ -40,7 +40,7 @@ KINDS = (FORMAT_TABLE, OBJECT_TABLE)
 
 
 def create_view(statement: Statement, *, is_replaced: bool = False) -> StatementResult | None:
-    """Execute CREATE VIEW; return None where the statement creates something else."""
+    """Execute CREATE VIEW; return None if the statement creates something else."""
     tokens = statement.tokens
     is_temporary = tokens.accept_any("TEMPORARY", "TEMP") is not None
     if not tokens.accept("VIEW"):
@@ -65,9 +65,9 @@ def create_view(statement: Statement, *, is_replaced: bool = False) -> Statement
 def _drop_replaced_view(
     statement: Statement, name: str, query: str, columns: Sequence[str] | None, *, is_temporary: bool
 ) -> None:
-    """Remove the view that another one of its kind replaces, where its query can be run.
+    """Drop the old view that CREATE OR REPLACE replaces, once the new view's query has been run.
 
-    Raises what the query raises: the view is there still.
+    Raises the errors of the query; the old view is then left in place.
     """
     old: object = None
     with suppress(NotFound):
@@ -80,7 +80,7 @@ def _drop_replaced_view(
 
 
 def drop_view(statement: Statement) -> StatementResult | None:
-    """Execute DROP VIEW; return None where the statement drops something else."""
+    """Execute DROP VIEW; return None if the statement drops something else."""
     tokens = statement.tokens
     if not any(tokens.accept(*words) for words in (("VIEW",), ("TEMPORARY", "VIEW"), ("TEMP", "VIEW"))):
         return None
@@ -116,7 +116,7 @@ def show_view(statement: Statement) -> StatementResult | None:
 
 
 def create_materialized(statement: Statement) -> StatementResult:
-    """Execute CREATE MATERIALIZED TABLE, read as far as TABLE."""
+    """Execute CREATE MATERIALIZED TABLE; the words up to TABLE have been read."""
     tokens = statement.tokens
     is_lenient = tokens.accept("IF", "NOT", "EXISTS")
     statement, name = statement.take_name()
@@ -160,7 +160,7 @@ def create_materialized(statement: Statement) -> StatementResult:
 
 
 def alter_materialized(statement: Statement) -> StatementResult:
-    """Execute ALTER MATERIALIZED TABLE, read as far as TABLE."""
+    """Execute ALTER MATERIALIZED TABLE; the words up to TABLE have been read."""
     tokens, (own, name) = statement.tokens, statement.take_name()
     table = own.table(name)
     if not isinstance(table, MaterializedTable):
@@ -181,7 +181,7 @@ def alter_materialized(statement: Statement) -> StatementResult:
 def _refresh_partition(table: MaterializedTable, partition: Mapping[str, str]) -> Commit:
     """Replace the rows of one partition by those that the query gives for it.
 
-    Raises: `ColumnNotFound` for a column that is none of the partition's, and what the query and the commit raise.
+    Raises: `ColumnNotFound` for a column that is not a partition column, and the errors of the query and the commit.
     """
     schema = context_of(table).schema
     fields = {field.name: field for field in schema.partition_fields}

@@ -12,8 +12,8 @@ Only certain outcomes are reported. On a store without conditional PUT a held lo
 that the lock is still ours, write.
 
 Files that are needed together are synced together, and their directory once: a commit's metadata files cost about as
-much as one. All are durable when `put_all` returns, unless the storage defers syncs. On failure unreferenced
-files may be left: their writer deletes them.
+much as one. All are durable when `put_all` returns, unless the storage defers syncs. On failure unreferenced files may
+be left: their writer deletes them.
 
 Source: RELIABILITY D2.
 """

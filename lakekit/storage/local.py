@@ -155,8 +155,7 @@ class LocalStorage:
         """Return the stat by which a listing shows a link.
 
         It is the stat of the link's target; of the link itself if the target is outside the roots; None if the target
-        is a
-        directory, or the link leads in a circle.
+        is a directory, or the link leads in a circle.
         """
         try:
             os_stat = entry.stat()

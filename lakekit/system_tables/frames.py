@@ -1,7 +1,7 @@
 """The metadata of a table as frames: snapshots, schemas, refs, and the files of a snapshot.
 
-The newest row is last; times are UTC where they are instants. A summary of a frame of data files in one line says how
-many there are, and how much a read has to merge.
+The newest row is last; instants are in UTC. `file_totals` and `merge_health` describe a frame of data files in one line
+each: how many files there are, and how much a read has to merge.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def files(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 def describe_entries(ctx: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
     """Return manifest entries as a frame, with those columns of `FILE_COLUMNS` and `kind`.
 
-    No entry has `deleted_row_count`.
+    `columns` must not name `deleted_row_count`, which a manifest entry does not have.
     """
     return pl.DataFrame([_entry_column(ctx, entries, name).alias(name) for name in columns])
 

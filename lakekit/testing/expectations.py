@@ -16,9 +16,8 @@ Values are those of the recording (plain JSON values), which is exact for every 
     ARRAY list · MAP and MULTISET list of [key, value] · ROW list · VARIANT [value hex, metadata hex]
 
 A name in place of the list of columns (and types), or of rows, is that of an earlier read of the case that has the
-same. `encode_rows` turns a Polars frame into the same values, `canonical_value` removes what has no meaning: the
-order of
-map entries, the digits of a float's text.
+same. `encode_rows` turns a Polars frame into the same values, `canonical_value` removes what has no meaning: the order
+of map entries, the digits of a float's text.
 """
 
 from __future__ import annotations

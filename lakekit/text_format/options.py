@@ -41,10 +41,11 @@ _LINE_ENDS = ("\n", "\r\n", "\r")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOptions:
-    """How a table's text files are written.
+    """The options of a table's text files, for readers and writers.
 
     `delimiter`, `quote`, `escape`, `null_literal`, `has_header` and `mode` belong to CSV, `ignores_errors` to JSON,
-    `line_end` to all formats. `zone` is the time zone of the Java processes that print instants.
+    `line_end` to all formats. `zone` is the time zone of the Java processes that print instants. `timestamp_unit`: how
+    integers are read as timestamps (`text_casts.make_parser`).
     """
 
     line_end: str = "\n"
@@ -60,7 +61,7 @@ class TextOptions:
 
     @property
     def accepts_any_line_end(self) -> bool:
-        """Whether LF, CR and CRLF all end a line, as they do where the option names one of them."""
+        """Whether LF, CR and CRLF all end a line, which is so if the option is one of these."""
         return self.line_end in _LINE_ENDS
 
 
@@ -160,7 +161,7 @@ def _text_option(options: Mapping[str, str], keys: tuple[str, ...], default: str
 def _character_option(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
     """Return an option that is one character.
 
-    Longer texts are refused: Java writes all of one, but reads its first character alone.
+    Longer texts are refused: Java would write the whole text, but read only its first character.
     """
     key, text = _find_option(options, keys, default)
     if len(text) != 1 or ord(text) > 0xFFFF:
@@ -195,7 +196,7 @@ _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: str) -> tuple[pl.Series, pl.Series]:
-    """Return the values of some texts, and a mask of the texts that are no value; those become null.
+    """Return the values of some texts, and a mask of the texts that cannot be parsed; those become null.
 
     A DECIMAL that does not fit its type becomes null, but is not in the mask.
     """

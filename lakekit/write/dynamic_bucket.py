@@ -2,14 +2,14 @@
 
     key hash     -1878194585 known: bucket 1      77 new: the first bucket of its assigner with room, else a new one
     assigner     (|partition hash % channels| + |key hash % assigners|) % channels
-                 it creates only buckets b with b % assigners equal to its own number's
+                 assigner a creates only buckets b with b % assigners = a % assigners
     index        one file of all hashes for each bucket (`codec.index_files`); a bucket with new keys gets a new file
 
 `DynamicBuckets` uses the index of the newest snapshot, read when a partition is first met; that of an overwrite starts
 empty. One process stands for all assigners of the reference, or, in a write divided into tasks, for the one of its
-`WriteShard`. If no bucket is left, the reference picks one at random and lakekit by the key's hash. An assigner of the
-reference creates no more buckets in any partition once it has used the last number that `dynamic-bucket.max-buckets`
-allows; lakekit limits each partition.
+`WriteShard`. If no bucket is left, the reference picks one at random and lakekit by the key's hash. In the reference,
+an assigner that has used the highest bucket number that `dynamic-bucket.max-buckets` allows in one partition creates no
+buckets in any other partition either; lakekit limits each partition on its own.
 
 Source: ENGINE.md 7.3; `HashBucketAssigner`, `SimpleHashBucketAssigner`, `PartitionIndex`,
 `DynamicBucketIndexMaintainer`, `BucketAssigner`.
@@ -63,7 +63,7 @@ class AssignmentRule:
 
     Attributes:
         target_rows: rows of a full bucket.
-        max_buckets: most buckets of a partition.
+        max_buckets: the largest number of buckets of a partition.
         is_limited: whether `dynamic-bucket.max-buckets` limits them.
         channel_count: number of write channels.
         assigner_count: how many assigners share the keys of a partition.
@@ -77,7 +77,7 @@ class AssignmentRule:
 
     @staticmethod
     def from_options(ctx: TableContext) -> AssignmentRule:
-        """Return the rule of a table. `dynamic-bucket.max-buckets` 0 means no limit, as -1 does."""
+        """Return the rule of a table. A value of 0 or -1 of `dynamic-bucket.max-buckets` means no limit."""
         options = ctx.options
         bounded = options.dynamic_bucket_max_buckets > 0
         most = min(options.dynamic_bucket_max_buckets, MAX_BUCKET_COUNT) if bounded else MAX_BUCKET_COUNT
@@ -337,11 +337,15 @@ class DynamicBuckets:
         return PreparedIndexes(files, bases)
 
     def retain_partitions(self, partitions: Collection[bytes]) -> None:
-        """Evict the indexes of all other partitions; they are committed and read again when needed."""
+        """Evict the indexes of all other partitions: their changes are committed, so that they can be read again."""
         self.indexes = {partition: index for partition, index in self.indexes.items() if partition in partitions}
 
     def evict_committed(self, identifier: int, committed: int | None) -> None:
-        """Evict indexes that were not touched since commit `committed`; called with each commit's identifier."""
+        """Evict the indexes that are unused since a commit that has landed.
+
+        It is called with each commit: `identifier` is that of this commit, `committed` the newest one known to have
+        landed, or None. An index is evicted if its last commit is `committed` or older.
+        """
         for partition, index in list(self.indexes.items()):
             if index.is_used:
                 index.last_identifier = identifier

@@ -62,8 +62,7 @@ class BucketWriters:
     there for a compaction.
 
     Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `abort` may
-    be
-    called.
+    be called.
     """
 
     def __init__(

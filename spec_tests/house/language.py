@@ -149,6 +149,7 @@ FOREIGN_NAMES = frozenset({
     "partition_by", "set_union",  # Polars
     "sanitize_html",  # nbconvert
     "Murmur3_x86_32", "named_struct",  # Spark
+    "strpos",  # DuckDB
     "record__FILE__KEY_STATS",  # Paimon's names of Avro records
 })  # fmt: skip
 """Names of other projects that docstrings quote."""
@@ -158,23 +159,44 @@ def stale_names() -> Iterator[tuple[str, str]]:
     """Yield each name that a docstring quotes and that nothing has, with its file.
 
     Those are `name_with_underscore` and `name(…)` between back-quotes, which must be an identifier or a part of a text
-    anywhere in the package, or a case of the fixtures; and the first call of an example line of a module's docstring,
-    `name(…)` behind at least four blanks, which must stand in the code of that folder.
+    anywhere in the package, or a case of the fixtures; constants of the module as arguments, `name(CONSTANT)`; and the first call of
+    an example line of a module's docstring, `name(…)` or `@name(…)` behind at least four blanks, which must stand in the
+    code of that folder.
     """
-    folders: dict[Path, set[str]] = {}
+    calls: dict[Path, set[str]] = {}
+    known = FOREIGN_NAMES | set(dir(builtins))
     for path in modules():
-        folders.setdefault(path.parent, set()).update(re.findall(r"\w+", _without_docstrings(path)))
-    known = {word for words in folders.values() for word in words} | FOREIGN_NAMES | set(dir(builtins))
+        code = _without_docstrings(path)
+        known |= set(re.findall(r"\w+", code))
+        calls.setdefault(path.parent, set()).update(re.findall(r"\w+(?=\()", code))
     known |= {part for path in modules() for part in (*path.parts, path.stem)} | {path.stem for path in (ROOT / "fixtures").glob("*/*")}
     for path in modules():
+        constants = {node.id for node in ast.walk(tree(path)) if isinstance(node, ast.Name)}
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 for word in re.findall(r"`(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:\(|(?=`)))", node.value.value):
                     if word.strip("(") not in known and ("_" in word.strip("_(") or word.endswith("(")):
                         yield word.strip("("), name(path)
-        for receiver, called in re.findall(r"^ {4,}((?:\w+\.)*)([a-z_]\w*)\(", ast.get_docstring(tree(path)) or "", re.MULTILINE):
-            if called not in (known if receiver or path.name == "__init__.py" else folders[path.parent]):
+                for constant in re.findall(r"`[a-z_.]+\(([A-Z][A-Z_]+)\)`", node.value.value):
+                    if constant not in constants:
+                        yield constant, name(path)
+        for receiver, called in re.findall(r"^ {4,}@?((?:\w+\.)*)([a-z_]\w*)\(", ast.get_docstring(tree(path)) or "", re.MULTILINE):
+            if called not in FOREIGN_NAMES | (known if receiver or path.name == "__init__.py" else calls[path.parent]):
                 yield called, name(path)
+
+
+def stale_options() -> Iterator[tuple[str, str]]:
+    """Yield each option that a docstring quotes, `key.with-dashes`, and that stands in no code, with its file.
+
+    What follows a placeholder, `fields.<column>.…` or `key.*`, is not looked at, nor is a column's name in an example.
+    """
+    code = "\n".join(map(_without_docstrings, modules()))
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                for key in re.findall(r"`([a-z0-9_-]+(?:\.[a-z0-9_<>*…-]+)+)`", node.value.value):
+                    if "-" in key and re.split(r"[<*…]", key)[0] not in code:
+                        yield key, name(path)
 
 
 def _without_docstrings(path: Path) -> str:

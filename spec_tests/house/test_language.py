@@ -36,6 +36,10 @@ def test_docstrings_name_what_there_is():
     assert sorted(language.stale_names()) == []
 
 
+def test_docstrings_quote_options_that_exist():
+    assert sorted(language.stale_options()) == []
+
+
 def test_code_without_docstrings_keeps_its_texts(tmp_path):
     path = tmp_path / "code.py"
     path.write_text('"""Doc of `gone`."""\nX = "kept"\n"""Of X."""\ndef f():\n    """Of f."""\n    return "kept too"\n')

