@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What DuckDB says: the ids of the rows of which the condition is true; or that it raises, and the ids where integers are wide, if they are known."""
+    """What DuckDB says: the ids of the rows of which the condition is true; or that it raises, and the ids by the wide text, if they are known.
+
+    `judged` are the ids that `wide` speaks of; None for all.
+    """
 
     ids: frozenset[int] | None
     problem: str = ""
     wide: frozenset[int] | None = None
+    judged: frozenset[int] | None = None
+
+    def is_equal(self, found: frozenset[int]) -> bool:
+        """Return whether these rows are the answer."""
+        if self.judged is not None:
+            return found & self.judged == self.wide
+        return found in (self.ids, self.wide)
 
 
 class ConditionOracle:
@@ -39,6 +49,8 @@ class ConditionOracle:
         types = dict(self._con.execute("SELECT column_name, column_type FROM (DESCRIBE drawn)").fetchall())
         assert types["t9"] == "TIMESTAMP_NS", types
         assert types["tm"] == "TIME", types
+        self._con.execute("CREATE TABLE micros AS SELECT * REPLACE (t9::TIMESTAMP AS t9) FROM drawn WHERE t9 IS NULL OR t9::TIMESTAMP::TIMESTAMP_NS = t9")
+        self._micros = frozenset(key for (key,) in self._con.execute("SELECT id FROM micros").fetchall())
 
     def answer(self, draw: Draw) -> Answer | None:
         """Return the answer; None where DuckDB does not take the text at all."""
@@ -52,11 +64,12 @@ class ConditionOracle:
             return None
         except duckdb.Error as wrong:
             problem = f"{type(wrong).__name__}: {str(wrong)[:160]}"
-        if "higher precision" in problem or "be cast to the destination type INT64" in problem:
-            # a far day meets nanoseconds, which lakekit compares; in microseconds they are rounded
-            return Answer(None, problem)
+        # a far day meets nanoseconds, which lakekit compares; in microseconds, they would be rounded
+        is_far = "higher precision" in problem or "be cast to the destination type INT64" in problem
         try:
             self._con.execute("SET error_on_division_by_zero = false")
+            if is_far:
+                return Answer(None, problem, self._ids(draw.wide, "micros"), self._micros)
             return Answer(None, problem, self._ids(draw.wide))
         except duckdb.Error:
             return Answer(None, problem)
@@ -65,8 +78,8 @@ class ConditionOracle:
         """Return the ids of the rows that a WHERE keeps, whose parts are computed one after the other."""
         return frozenset(key for (key,) in self._con.execute(f"SELECT id FROM drawn WHERE {text}").fetchall())
 
-    def _ids(self, text: str) -> frozenset[int]:
-        found = self._con.execute(f"SELECT id, ({text}\n) AS verdict FROM drawn").fetchall()
+    def _ids(self, text: str, rows: str = "drawn") -> frozenset[int]:
+        found = self._con.execute(f"SELECT id, ({text}\n) AS verdict FROM {rows}").fetchall()
         if found and not isinstance(found[0][1], bool | None):
             import duckdb
 

@@ -180,14 +180,15 @@ def _iter_operands(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, lis
                 else ()
             )
             waiting.append((child, (*siblings, *around)))
-    types = iter(_types_of([child for _, parts, _ in wholes for child in parts], schema))
+    frame = pl.LazyFrame(schema=schema)
+    types = iter(_types_of([child for _, parts, _ in wholes for child in parts], frame))
     for part, parts, around in wholes:
         dtypes = [next(types) for _ in parts]
         yield (
             part,
             parts,
             [
-                _type_among(child, around, schema) if dtype is None else dtype
+                _type_among(child, around, frame) if dtype is None else dtype
                 for child, dtype in zip(parts, dtypes, strict=True)
             ],
         )
@@ -206,31 +207,26 @@ def _has_element_reference(expr: pl.Expr) -> bool:
     return "element()" in text or "field([" in text
 
 
-def _types_of(operands: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
-    """Return the types of some expressions, computed at once."""
+def _types_of(operands: list[pl.Expr], frame: pl.LazyFrame) -> list[pl.DataType | None]:
+    """Return the types of some expressions over the columns of a frame, computed at once."""
     with suppress(pl.exceptions.PolarsError):
-        return list(
-            pl.LazyFrame(schema=schema)
-            .select(part.alias(str(at)) for at, part in enumerate(operands))
-            .collect_schema()
-            .dtypes()
-        )
-    return [_type_of(part, schema) for part in operands]
+        return list(frame.select(part.alias(str(at)) for at, part in enumerate(operands)).collect_schema().dtypes())
+    return [_type_of(part, frame) for part in operands]
 
 
-def _type_of(expr: pl.Expr, schema: Schema) -> pl.DataType | None:
+def _type_of(expr: pl.Expr, frame: pl.LazyFrame) -> pl.DataType | None:
     with suppress(pl.exceptions.PolarsError):
-        return pl.LazyFrame(schema=schema).select(expr.alias("")).collect_schema().dtypes()[0]
+        return frame.select(expr.alias("")).collect_schema().dtypes()[0]
     return None
 
 
-def _type_among(expr: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> pl.DataType | None:
+def _type_among(expr: pl.Expr, around: tuple[pl.Expr, ...], frame: pl.LazyFrame) -> pl.DataType | None:
     """Return the type of a part that is computed over the elements or fields of something around it."""
     for base in around:
         for inner in (base.list.eval(expr), base.arr.eval(expr)):
-            if isinstance(dtype := _type_of(inner, schema), pl.List | pl.Array):
+            if isinstance(dtype := _type_of(inner, frame), pl.List | pl.Array):
                 return dtype.inner  # type: ignore[return-value] # a type, not a class
-        if (dtype := _type_of(base.struct.with_fields(expr.alias("")).struct.field(""), schema)) is not None:
+        if (dtype := _type_of(base.struct.with_fields(expr.alias("")).struct.field(""), frame)) is not None:
             return dtype
     return None
 

@@ -7,6 +7,8 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 import lakekit as lk
 from spec_tests.condition_doors import DOORS, Verdicts, table_and_oracle
 from spec_tests.condition_oracle import Answer, ConditionOracle
@@ -45,6 +47,25 @@ def test_wide_integers_say_what_is_right_where_an_integer_would_not_fit() -> Non
     assert answer.ids is None
     assert "Overflow" in answer.problem
     assert answer.wide
+
+
+def test_rows_of_whole_microseconds_are_judged_where_a_far_day_meets_nanoseconds() -> None:
+    rows = drawn_rows(1, 40)
+    answer = ConditionOracle(rows).answer(Draw("t9 < t3", "t9 < t3"))
+    assert answer is not None
+    assert answer.ids is None
+    assert answer.judged == frozenset(rows.filter(pl.col("t9").is_null() | (pl.col("t9").to_physical() % 1000 == 0))["id"])
+    right = frozenset(rows.filter(pl.col("t9").cast(pl.Datetime("us")) < pl.col("t3").cast(pl.Datetime("us")))["id"])
+    assert answer.wide
+    assert answer.wide == right & answer.judged
+    assert answer.is_equal(right)
+    assert not answer.is_equal(right - {min(answer.wide)})
+
+
+def test_a_moment_of_nanoseconds_stays_one_where_integers_are_wide() -> None:
+    draws = [draw for draw in islice(conditions(4), 600) if "t9" in draw.text]
+    assert len(draws) > 30
+    assert [draw for draw in draws if draw.wide.count("t9::") > draw.text.count("t9::")] == []
 
 
 def test_a_written_table_holds_the_drawn_rows_at_every_door(tmp_path: Path) -> None:

@@ -35,7 +35,14 @@ def test_mutated_texts_are_answered_or_refused(tmp_path: Path, door: str) -> Non
     counts = MutantCounts()
     tried(door, texts, tmp_path, counts)
     assert counts.wrong == []
-    assert counts.tried == INPUTS
+    assert counts.tried == counts.counts.total() == INPUTS
+
+
+def test_a_process_that_dies_has_told_how_the_texts_before_ended(tmp_path: Path) -> None:
+    counts = MutantCounts()
+    tried("death", ["k = 1", "k =", "die", "k = 2"], tmp_path, counts)
+    assert counts.counts == {"answered": 2, "refused": 1, "died": 1}
+    assert [text for _, text in counts.wrong] == ["die"]
 
 
 @pytest.mark.parametrize("door", ["sql", "view", "materialized", "where", "delete"])
