@@ -32,8 +32,6 @@ import gc
 import io
 import os
 import sys
-from importlib.machinery import ModuleSpec
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import lakekit
@@ -55,13 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Never raises but for what is a bug in lakekit."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding gets question marks, not a traceback
+    if arguments is None:
+        _collect_garbage_seldom()
     parser = _build_parser()
     args = parser.parse_args(arguments)
     if args.run is None:
         parser.print_help()
         return EXIT_USAGE
-    if arguments is None:
-        _shorten_process(args.run)
+    if arguments is None and args.run is not conformance.conformance:  # which runs other readers
+        sys.meta_path.insert(0, _PandasFinder())
     try:
         code: int = args.run(args, Output(args)) or EXIT_OK
         sys.stdout.flush()
@@ -84,23 +84,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _shorten_process(run: Callable[..., int | None]) -> None:
-    """Leave out of a process that runs one verb what only a process that lives on needs.
+def _collect_garbage_seldom() -> None:
+    """Look for garbage seldom in a process that runs one verb, and not at all when the process ends.
 
-    What is loaded stays until the end, so garbage is looked for seldom, and not at all when the process ends: that took
-    a fifth of the time of a short command. pandas, which pyarrow loads with its first array where it is installed, is
-    used by no verb but the one that runs another reader.
+    What is loaded stays until the end; looking at it took a fifth of the time of a short command.
     """
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
     atexit.register(gc.freeze)
-    if run is not conformance.conformance:
-        spec = ModuleSpec("pandas", SimpleNamespace(create_module=_refuse_import, exec_module=_refuse_import))  # type: ignore[arg-type]
-        finder: Any = SimpleNamespace(find_spec=lambda name, *_: spec if name == "pandas" else None)
-        sys.meta_path.insert(0, finder)
 
 
-def _refuse_import(spec: object) -> None:
-    raise ModuleNotFoundError(f"left out of this process: {spec}")
+class _PandasFinder:
+    """A finder of modules by which pandas is not installed.
+
+    pyarrow imports pandas with its first array, where it is installed: a quarter of the time of a short command, for
+    nothing that a verb needs. None in `sys.modules` would do the same, but Polars takes it for pandas.
+    """
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002 - Python calls it so
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command line of lakekit runs without pandas", name=fullname)
 
 
 def _polars_errors() -> tuple[type[BaseException], ...]:

@@ -62,6 +62,9 @@ _CLOSED = {
     "allow_unsigned_extensions": False,
     "python_enable_replacements": False,
 }
+"""Settings of the whole database: what `SET` without GLOBAL changes may be of its first connection alone."""
+_LAST_SETTINGS = ("SET GLOBAL TimeZone = 'UTC'", "SET GLOBAL lock_configuration = true")
+"""GLOBAL: a connection of its own gets the machine's zone otherwise."""
 SUMS = {"lakekit_add": "+", "lakekit_sub": "-", "lakekit_mul": "*"}
 """Functions by which sums of INT become BIGINT, and their operators."""
 _UNKNOWN_TYPES = (('"NULL"', '"NULL"'), ('"NULL"', "INTEGER"), ("INTEGER", '"NULL"'))
@@ -101,25 +104,23 @@ def _database(process: int, memory: str, files: bool) -> Any:  # noqa: ARG001 - 
     except ModuleNotFoundError as missing:
         message = "a query needs duckdb: pip install 'lakekit[sql]'"
         raise ExtraMissing(message, feature="catalog.sql", extra="sql") from missing
-    database = duckdb.connect(":memory:", config={**_CLOSED, "threads": core_count()})
+    places = {"temp_directory": runtime.scratch_folder(), "max_temp_directory_size": _MAX_SPILL}
+    settings = {**_CLOSED, **places, "enable_external_access": files, "threads": core_count()}
+    database = duckdb.connect(":memory:", config=settings)
     database.execute(f"SET memory_limit = '{memory}'")
-    database.execute(f"SET temp_directory = '{runtime.scratch_folder().replace(chr(39), chr(39) * 2)}'")
-    database.execute(f"SET max_temp_directory_size = '{_MAX_SPILL}'")
-    database.execute("SET GLOBAL TimeZone = 'UTC'")  # GLOBAL: a connection of its own gets the machine's otherwise
-    database.execute("SET enable_progress_bar = false")
-    database.execute("SET produce_arrow_string_view = true")
+    database.execute("; ".join((*_definitions(), *_LAST_SETTINGS)))
+    return database
+
+
+def _definitions() -> Iterator[str]:
+    """Yield the statements that make what every query may use: macros and a type."""
     for name, sign in SUMS.items():  # scalar: three
         unknown = ", ".join(f"(a {a}, b {b}) AS a {sign} b" for a, b in _UNKNOWN_TYPES)
-        database.execute(
-            f"CREATE MACRO {name}(a INTEGER, b INTEGER) AS a::BIGINT {sign} b::BIGINT, {unknown}, (a, b) AS a {sign} b"
-        )
+        overloads = f"(a INTEGER, b INTEGER) AS a::BIGINT {sign} b::BIGINT, {unknown}, (a, b) AS a {sign} b"
+        yield f"CREATE MACRO {name}{overloads}"
     for name in BARE_SESSION_FUNCTIONS:  # scalar: six
-        database.execute(f"CREATE MACRO {_quote(name)}() AS CAST(error('{name} {SESSION_REFUSAL}') AS VARCHAR)")
-    database.execute("CREATE TYPE bytes AS BLOB")
-    if not files:
-        database.execute("SET enable_external_access = false")
-    database.execute("SET lock_configuration = true")
-    return database
+        yield f"CREATE MACRO {_quote(name)}() AS CAST(error('{name} {SESSION_REFUSAL}') AS VARCHAR)"
+    yield "CREATE TYPE bytes AS BLOB"
 
 
 @dataclass(slots=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import statistics
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -61,3 +65,28 @@ def timed(run: Callable[[], object]) -> float:
     began = time.perf_counter()
     run()
     return time.perf_counter() - began
+
+
+COLD_ROUNDS, COLD_BOUND = 41, 1.5
+IMPORTS = ("-c", "import polars, duckdb")
+
+
+def test_a_cold_query_of_the_command_line(tmp_path):
+    """Processor time of whole processes, in turns; the bytecode of lakekit was written before, as pip does."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", lk.__path__[0]], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""})
+    query = ("-m", "lakekit", "sql", str(tmp_path), "-e", "SELECT 1")
+    for arguments in (IMPORTS, query):
+        processor_time(arguments)
+    rounds = [(processor_time(IMPORTS), processor_time(query)) for _ in range(COLD_ROUNDS)]
+    imports, whole = (statistics.median(times) for times in zip(*rounds, strict=True))
+    print(f"cold query: {whole * 1000:.0f} ms, {whole / imports:.2f} of the imports' {imports * 1000:.0f} ms")
+    assert whole / imports <= COLD_BOUND
+
+
+def processor_time(arguments: tuple[str, ...]) -> float:
+    """Return the seconds of a processor that a process of Python takes."""
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_utime + usage.ru_stime

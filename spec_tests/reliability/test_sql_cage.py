@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,53 @@ SCALARS = sorted(
 )
 VIEWS = sorted({name for (name,) in DUCKDB.sql("SELECT view_name FROM duckdb_views() WHERE internal").fetchall()})
 READS_THE_MACHINE = ("getenv", "getvariable", "current_setting", "current_user", "user", "session_user", "current_database", "version", "pg_conf_load_time")
+
+
+SETTINGS = {
+    "allow_community_extensions": "False",
+    "allow_unsigned_extensions": "False",
+    "autoinstall_known_extensions": "False",
+    "autoload_known_extensions": "False",
+    "enable_external_access": "False",
+    "enable_progress_bar": "False",
+    "lock_configuration": "True",
+    "max_temp_directory_size": "29.8 GiB",
+    "memory_limit": "95.3 MiB",
+    "python_enable_replacements": "False",
+    "temp_directory": "<scratch folder>",
+    "threads": "<cores>",
+    "TimeZone": "UTC",
+}
+"""What DuckDB says of each setting in a connection that runs a query."""
+TELL_SETTINGS = """
+import sys
+from lakekit import runtime
+from lakekit.expressions.parser import SqlText
+from lakekit.parallel import core_count
+from lakekit.sql.cage import QueryLimit, QueryRun
+first = runtime.scratch_folder().rpartition("-")[0]
+for files in (False, True):
+    run = QueryRun(QueryLimit(memory="100000000 B", files=files), SqlText("")).open()
+    for name in sys.argv[1:]:
+        value = str(run.relation(f"SELECT current_setting('{name}')").fetchall()[0][0])
+        value = "<scratch folder>" if value.startswith(first) else value
+        print(files, name, "<cores>" if value == str(core_count()) else value, sep="|")
+"""
+
+
+def test_every_setting_reaches_the_connections_that_run_queries():
+    """In a process that reads its program from no file, as a notebook's, DuckDB's own defaults are others."""
+    ran = subprocess.run([sys.executable, "-c", TELL_SETTINGS, *SETTINGS], capture_output=True, text=True, check=True)
+    found = [line.split("|") for line in ran.stdout.splitlines()]
+    assert {name: value for files, name, value in found if files == "False"} == SETTINGS
+    assert {name: value for files, name, value in found if files == "True"} == {**SETTINGS, "enable_external_access": "True"}
+
+
+def test_no_setting_of_the_cage_is_of_one_connection_alone():
+    """Another connection than the one that sets it would not have it."""
+    scopes = dict(DUCKDB.sql("SELECT name, scope FROM duckdb_settings()").fetchall())
+    own = {name for name in SETTINGS if scopes[name] != "GLOBAL"}
+    assert own == {"enable_progress_bar"}, "which is off in every connection but the first, and stays off"
 
 
 @pytest.fixture
