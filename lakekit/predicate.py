@@ -182,7 +182,8 @@ def _format_literal(value: object) -> str:
 def to_internal_literal(value: object, t: DataType) -> Any:
     """Return the internal value (see `codec.binary_row`) that equals `value` in a column of type `t`.
 
-    None if no value of that type does: only the column's own comparison can decide then, and the caller keeps the file.
+    Returns None if no value of that type does: only the column's own comparison can decide then, and the caller keeps
+    the file.
     """
     if value is None:
         return None

@@ -72,7 +72,8 @@ class CompactionJob:
         find_previous_rows: finds the rows of keys above the output level. Called only in tables that need lookups.
         deletion_vectors_only: call `find_previous_rows` only because it records deleted positions; no older row takes
             part in the merge.
-        flushed_keys: keys of files this writer has just flushed, by file name, as far as they are still in memory.
+        flushed_keys: keys of files this writer has just flushed, by file name, of those files whose keys are still in
+            memory.
         writes_changelog: write changelog files if the table's producer makes them in compactions. False for a writer
             that ignores existing rows.
     """

@@ -194,7 +194,7 @@ def _to_int64(column: pl.Series) -> Ints:
 
 
 def _double_bits(column: pl.Series) -> Ints:
-    """Return what `Double.doubleToLongBits` returns: every NaN is the same."""
+    """Return the bits of doubles as `Double.doubleToLongBits` does: every NaN has the same bits."""
     wide = physical_values(column).astype(np.float64)
     wide[np.isnan(wide)] = np.nan
     return wide.view(np.int64)

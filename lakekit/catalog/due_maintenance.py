@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
     Task = Callable[[], str | None]
-    """Does what is due, or tells it of a dry run; returns what that was, None where nothing is due."""
+    """Runs what is due, or in a dry run only describes it; returns the description, None if nothing is due."""
 
 _SCHEMA = {
     "database": pl.String,
@@ -122,7 +122,7 @@ def _create_tags(table: Table, dry_run: bool) -> str | None:
 
 
 def _describe_deletion(deleted: DeletionResult) -> str | None:
-    """Return what was deleted, or would be; None for nothing."""
+    """Return a text on the snapshots, tags, consumers and files that were or would be deleted; None if none."""
     counted = (
         (len(deleted.snapshot_ids), "snapshot"),
         (len(deleted.tags), "tag"),

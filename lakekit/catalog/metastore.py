@@ -60,7 +60,7 @@ class Metastore(Protocol):
         ...
 
     def is_linked(self, database: str) -> bool:
-        """Return whether the folder of a database is a link: its tables stay when it is dropped."""
+        """Return whether the folder of a database is a link to another folder, whose tables stay when it is dropped."""
         ...
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
@@ -107,7 +107,7 @@ class Metastore(Protocol):
         ...
 
     def list_existing(self, database: str | None = None) -> list[str]:
-        """Return what exists in the warehouse, registered or not: the tables of `database`; None: the databases."""
+        """Return the tables of `database` that exist in the warehouse, registered or not; without it, the databases."""
         ...
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:

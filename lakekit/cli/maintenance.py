@@ -400,7 +400,7 @@ def tag(args: argparse.Namespace, out: Output) -> None:
 
 
 def _normalize_action(action: str) -> str:
-    """Return what is done to a branch, also for the name of the method."""
+    """Return the action of a branch command as in the name of its method."""
     return "forward" if action == "fast-forward" else action
 
 

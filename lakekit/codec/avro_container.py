@@ -179,7 +179,7 @@ def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA_L
 
 
 def read_blocks(cursor: Cursor, limits: Limits) -> PackedBlocks:
-    """Return what `open_blocks` returns of the file at the cursor; each block is one read."""
+    """Return the result of `open_blocks` for the file at the cursor; each block is one read."""
     metadata = _read_header(cursor)
     codec = _codec_of(metadata)
     schema = parse_header_schema(metadata)

@@ -214,7 +214,7 @@ class BoundedSlice:
 
     @classmethod
     def read_remaining(cls, cursor: Cursor) -> BoundedSlice:
-        """Return what is left at a cursor as the bytes of one row or array, and move the cursor to its end."""
+        """Return the bytes of one row or array from the cursor to the end, and move the cursor there."""
         start, cursor.at = cursor.at, cursor.end
         return cls(bytes(cursor.data), start, cursor.end, cursor.path, cursor.spans)
 

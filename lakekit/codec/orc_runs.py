@@ -460,7 +460,7 @@ class _Steps:
         return self.ends.item(last)
 
     def sum_steps(self, places: list[int]) -> int:
-        """Return what the steps of `follow_steps` add."""
+        """Return the sum of the amounts that the steps of `follow_steps` add."""
         found = np.array(places, np.int32)
         for jump in self.jumps[1:]:
             found = np.concatenate([found, jump[found]])

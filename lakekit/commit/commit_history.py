@@ -25,7 +25,7 @@ _CACHE_ENTRY_BYTES = 2_000
 
 
 class _CachedHistory(NamedTuple):
-    """The newest snapshot of a user among all snapshots up to `last_snapshot`; None: the user has none."""
+    """The newest snapshot of a user among all snapshots up to `last_snapshot`; None if the user has none."""
 
     latest_of_user: Snapshot | None
     last_snapshot: Snapshot

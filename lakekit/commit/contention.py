@@ -112,7 +112,7 @@ def _cache_key(ctx: TableContext) -> Hashable:
 def is_superseded(ctx: TableContext, own_snapshot: Snapshot, changes: CommitChanges) -> bool | None:
     """Return True if newer snapshots do not contain `own_snapshot`, which was just created with `changes`.
 
-    None: it cannot be decided. Raises what reading manifests raises.
+    Returns None if it cannot be decided. Raises what reading manifests raises.
     """
     # snapshots expire oldest first: while the one before exists, none of our number has
     if own_snapshot.id > 1 and ctx.storage.exists(ctx.paths.snapshot(own_snapshot.id - 1)):
@@ -129,7 +129,7 @@ def is_superseded(ctx: TableContext, own_snapshot: Snapshot, changes: CommitChan
 def _is_unknown_to(
     ctx: TableContext, next_snapshot: Snapshot, own_snapshot: Snapshot, changes: CommitChanges
 ) -> bool | None:
-    """Return whether `next_snapshot` was made without knowing of `own_snapshot`; None: it cannot be decided."""
+    """Return whether `next_snapshot` was made without knowing of `own_snapshot`; None if it cannot be decided."""
     manifests = manifest_reader.manifest_files(ctx, next_snapshot)
     if {file.name for file in manifest_reader.manifest_files(ctx, own_snapshot, "delta")} & {
         file.name for file in manifests

@@ -310,7 +310,7 @@ def merge_manifests(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) 
 def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
     """Rewrite every manifest that is small or has deletions, without deletions.
 
-    None: they are smaller than `manifest.full-compaction-threshold-size`, or fewer than two.
+    Returns None if they are smaller than `manifest.full-compaction-threshold-size`, or fewer than two.
     """
     options = draft.ctx.options
     target = options.manifest_target_file_size_bytes
@@ -367,7 +367,8 @@ def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list
 def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
     """Join manifests that only add files by copying their encoded records.
 
-    None: their records cannot be in one file (not Avro, other schemas or counts), or the file would be too large.
+    Returns None if their records cannot be in one file (not Avro, other schemas or counts), or if the file would be too
+    large.
     """
     if draft.encode_options["kind"] != "avro":
         return None

@@ -124,7 +124,7 @@ class _ReusedManifests:
 
     @classmethod
     def of_merged(cls, merged: MergedManifests | None) -> _ReusedManifests:
-        """Return what the first attempt reuses: manifests that were merged before, if any."""
+        """Return the manifests that the first attempt reuses: those that were merged before, if any."""
         return cls() if merged is None else cls(merged_from=merged.old_manifests, merged_manifests=merged.new_manifests)
 
 

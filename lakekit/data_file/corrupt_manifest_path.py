@@ -49,7 +49,7 @@ def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | 
 
 
 def with_manifest_path(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corrupt:
-    """Return the same error with the path of the damaged manifest, or of the snapshot if no manifest is to blame."""
+    """Return the same error with the path of the damaged manifest; of the snapshot if no manifest is damaged."""
     try:
         files = [file for which in _MANIFEST_LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_entries_by_manifest(ctx, files), strict=True):

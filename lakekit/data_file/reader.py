@@ -541,7 +541,7 @@ def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator
 def raise_file_damage(ctx: TableContext, paths: Sequence[str], error: BaseException) -> None:
     """Raise the error that names the file for which Polars raised `error` while it read `paths`.
 
-    Returns if none of them is to blame.
+    Returns if none of them is damaged.
     """
     pass_interrupt(error)
     if ctx.storage.is_remote and isinstance(error, OSError):

@@ -135,7 +135,7 @@ def _may_retract_by_footers(
 def _retracts_by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> bool | None:
     """Return whether the bounds of a file's kinds allow one that retracts.
 
-    None where it has no bounds, or cannot be read; reading its rows reports why.
+    Returns None if it has no bounds, or cannot be read; reading its rows then reports why.
     """
     if file.format_name != "parquet":
         return True

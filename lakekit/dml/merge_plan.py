@@ -479,7 +479,7 @@ _RANGE_TYPES = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
 def _target_filter(
     match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None
 ) -> pl.Expr | None:
-    """Return a necessary condition on target rows that match any source row; None: no such condition is known.
+    """Return a necessary condition on target rows that match any source row; None if none is known.
 
     It consists of the conjuncts of `match` that read target columns only, and of the range of source values for each
     target column that must equal a source column. `source` None: the rows are not known, only the columns `theirs`.

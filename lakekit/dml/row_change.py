@@ -91,7 +91,7 @@ class RowChange:
         self._writers.write(frame)
 
     def prepare(self) -> list[CommitMessage]:
-        """Return what was done, as messages for a commit. From here on the caller owns the files."""
+        """Return the changes as messages for a commit. From here on the caller owns the files."""
         self.messages += self._writers.prepare()
         done, self.messages = self.messages, []
         return done

@@ -105,7 +105,7 @@ def _fit_widths(wide: list[int], heads: list[int], width: int) -> list[int]:
 
 
 def funnel_text(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
-    """Return what a scan need not read: one line a step, (what, before, after, why)."""
+    """Return the steps (what, before, after, why) by which a scan left out files: one line a step."""
     names = max((display_width(escape_controls(what)) for what, *_ in steps), default=0)
     before = max((len(format_count(step[1])) for step in steps), default=0)
     after = max((len(format_count(step[2])) for step in steps), default=0)
@@ -249,7 +249,7 @@ def html_table(
 
 
 def html_funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
-    """Return what a scan need not read: one row a step, (what, before, after, why)."""
+    """Return the steps (what, before, after, why) by which a scan left out files: one row a step."""
     rows = [(what, format_count(before), "→", format_count(after), why) for what, before, after, why in steps]
     looks = (_ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT)
     body = "".join(_html_row(row, looks) for row in rows)

@@ -232,7 +232,7 @@ class KeyAxis:
         return position, position
 
     def _between(self, key: Key, at: int) -> float | None:
-        """Return the position of a key between two bounds, interpolated by value; None: it cannot be interpolated."""
+        """Return the position of a key between two bounds, interpolated by value; None if that is not possible."""
         if not 0 < at < len(self.keys):
             return 0.0 if at == 0 else 1.0
         if self.column is None or len(key) <= self.column:

@@ -193,7 +193,7 @@ def describe_index(index_file: IndexFact) -> str:
 
 
 def format_coverage(manifest: ManifestFact) -> str:
-    """Return partitions, buckets and levels that a manifest covers, as far as it says."""
+    """Return the partitions, buckets and levels that a manifest covers as text, of those that it has statistics of."""
     parts = [escape_controls(manifest.partitions)] if manifest.partitions else []
     for name, ends in (("bucket", manifest.buckets), ("L", manifest.levels)):
         if ends is not None:

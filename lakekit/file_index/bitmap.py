@@ -298,7 +298,7 @@ def _may_contain_strings(cursor: Cursor, searched_keys: set[Key]) -> bool:
 def _search_fixed_width(
     data: memoryview, entry_struct: Struct, t: DataType, searched_keys: set[Key]
 ) -> list[tuple[Key, tuple[int, ...]]]:
-    """Return what `_read_entries` does, for few numbers: compared as stored, only equal entries are decoded."""
+    """Return the same as `_read_entries`, for few numbers: stored values are compared, and only equal ones decoded."""
     values = np.ndarray(
         (len(data) // entry_struct.size,), _STORED_DTYPES[STORED_WIDTHS[t.root]], data, 0, (entry_struct.size,)
     )

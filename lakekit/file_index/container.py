@@ -439,7 +439,7 @@ def key_query_of_all(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
 def equal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
     """Return the keys of the values of type `t` that equal a literal.
 
-    None: the keys are unknown, so the caller must read the file.
+    Returns None if the keys are unknown: the caller must then read the file.
     """
     converted: Any = to_internal_literal(value, t)
     if converted is None:

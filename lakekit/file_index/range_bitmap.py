@@ -225,7 +225,7 @@ def _check_version(cursor: Cursor) -> None:
 
 
 class _BitSlices:
-    """The bit-sliced half of the index, read as far as a query needs it."""
+    """The bit-sliced half of the index, of which a query reads only the slices it needs."""
 
     def __init__(self, payload: Cursor, offset: int, row_count: int) -> None:
         cursor = payload.region(min(offset, len(payload.data)))

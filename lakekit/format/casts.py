@@ -396,7 +396,7 @@ def format_wall_clock(column: pl.Expr, precision: int) -> pl.Expr:
 
 
 def to_wall_clock(instants: pl.Series, zone: str) -> pl.Series:
-    """Return what clocks in `zone` show at those instants."""
+    """Return the times that clocks in `zone` show at some instants."""
     if zone != "UTC":
         text_casts.check_calendar(instants)
     return instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)

@@ -82,7 +82,7 @@ def check_count(path: str, row_count: int, expected: int) -> None:
 
 
 def describe_machine_error(error: BaseException) -> str:
-    """Return what the machine refused, and what to do where Polars could not start in this process."""
+    """Return the machine's error as a text, with advice if Polars could not start in this process."""
     text = str(error).strip()[:300]
     if _POISONED_MESSAGE not in text:
         return text
@@ -103,7 +103,7 @@ def may_be_file_damage(error: BaseException) -> bool:
 def parse_type_mismatch(error: BaseException) -> tuple[str, str, str] | None:
     """Return (column, type in the file, wanted type) of an error over a column stored as another type.
 
-    None for any other error.
+    Returns None for any other error.
     """
     match = _OTHER_TYPE.search(str(error)) if isinstance(error, pl.exceptions.SchemaError) else None
     return None if match is None else (match[1], match[2], match[3])

@@ -310,7 +310,7 @@ def _join_timestamp(
 
 
 def _wall_seconds(seconds: pl.Series, *, zone: str) -> pl.Series:
-    """Return what a clock in the zone shows at instants, in seconds; nulls stay."""
+    """Return the times that a clock in the zone shows at instants, in seconds; nulls stay."""
     instants = seconds.fill_null(0).to_numpy()
     walls = pl.Series(seconds.name, instants + orc_rewrite.utc_offsets(instants, zone))
     return (

@@ -251,8 +251,8 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
 def integer_bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
     """Return minimum and maximum of a top-level integer column by the statistics of all row groups.
 
-    None where a row group has none. Arrow is not used: it ends the process where a column is stored as another type
-    than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.
+    Returns None if a row group has none. Arrow is not used: it ends the process where a column is stored as another
+    type than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.
     """
     with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
         return parquet_validation.integer_min_max(

@@ -172,8 +172,8 @@ def _read_tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
 def integer_min_max(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
     """Return the minimum and maximum of a top-level integer column by the footer's statistics.
 
-    None where a row group has none. The metadata of other columns is skipped; decoding ends once the column is found in
-    the last row group. Raises `Corrupt`.
+    Returns None if a row group has none. The metadata of other columns is skipped; decoding ends once the column is
+    found in the last row group. Raises `Corrupt`.
     """
     tail, length = _read_tail("the file", read, size_bytes)
     footer = tail[len(tail) - length : -END_BYTES]

@@ -385,7 +385,7 @@ def _count_leaves(t: DataType) -> int:
 
 
 def _encoded_expr(field: Field) -> pl.Expr | None:
-    """Return what Polars encodes in place of a column: TIME as its milliseconds; None for others."""
+    """Return the expression that Polars encodes instead of a column with TIME (milliseconds); None without TIME."""
     return (
         external_reader.map_leaves(col(field.name), field.type, _time_as_millis)
         if field.type.holds(_TIME_ROOTS)

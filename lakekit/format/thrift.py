@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as Parquet footers need it, from and to plain values.
+"""The part of Thrift's compact protocol that Parquet footers use, from and to plain values.
 
     struct   {member number: (kind, value), …}      members ascending; a 0 byte ends it
     kinds    1 2 true, false · 3 byte · 4 5 6 zig-zag varints · 7 double (8 bytes) · 8 bytes

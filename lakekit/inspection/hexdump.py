@@ -145,7 +145,8 @@ def hex(  # noqa: A001 - the name of a contract
 
     Files of tables, parts of them, and messages between processes can be shown. `format` names what cannot be told from
     name and bytes: "binary_row: ROW<id BIGINT>", "serialized_row", "commit_message: 11"; `InvalidOption` lists the
-    names. `storage_options` are those of an object store. A broken file is shown as far as it was read, with the error.
+    names. `storage_options` are those of an object store. Of a broken file, the part that could be read is shown, with
+    the error.
 
     Raises: `FileMissing` without a file, `StorageFailed` for a folder, `LimitExceeded` above 256 MiB, `TypeError` for
     what is neither a path nor bytes.

@@ -378,7 +378,7 @@ def _parse_decimal(t: DataType, text: str) -> Decimal:
 
 
 def explain_scan(table: TableCore, condition: pl.Expr, at: int | str | datetime | None) -> Explain:
-    """Return what `t.explain(condition, at=at)` returns."""
+    """Return the result of `t.explain(condition, at=at)`."""
     return explain.explain_scan(table_scan.scan(context_of(table), at), condition)
 
 

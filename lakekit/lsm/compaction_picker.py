@@ -54,7 +54,7 @@ class CompactionUnit:
 def pick_due_unit(
     levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None
 ) -> CompactionUnit | None:
-    """Return what is due now; None if nothing is.
+    """Return the compaction that is due now; None if none is.
 
     `last_full_compaction_ms` is when the whole bucket was last compacted; None (unknown) counts as long ago.
     """
@@ -63,7 +63,7 @@ def pick_due_unit(
 
 
 def pick_by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
-    """Return what is due by the sizes of runs; `now_ms` None: without regard to off-peak hours."""
+    """Return the compaction that is due by the sizes of runs; if `now_ms` is None, off-peak hours do not count."""
     unit = _size_amplification(levels, options)
     trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
     if unit is None and count >= trigger:
@@ -129,7 +129,7 @@ def pick_full_compaction(
 
 
 def last_full_compaction_ms(levels: LsmLevels) -> int | None:
-    """Return when the whole bucket was last compacted: the newest creation time in the last level; None: never."""
+    """Return when the whole bucket was last compacted: the newest creation time in the last level; None if never."""
     times = [
         file.creation_time_ms
         for file in levels.files
@@ -222,7 +222,7 @@ def _total_bytes(runs: Sequence[SortedRun]) -> int:
 
 
 def _offpeak_ratio(options: TableOptions, now_ms: int | None) -> int:
-    """Return what is added to the size ratio at this hour of the wall clock."""
+    """Return the amount that is added to the size ratio at this hour of the wall clock."""
     start, end = options.compaction_offpeak_start_hour, options.compaction_offpeak_end_hour
     if now_ms is None or -1 in (start, end) or start == end:
         return 0

@@ -46,9 +46,8 @@ def merge_section(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool 
 
     `section`: the rows of overlapping runs, oldest run first: the key columns under their table names,
     `_SEQUENCE_NUMBER`, `_VALUE_KIND`, the level where the rule needs it, and the columns that `rule.required_columns`
-    names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, as far as sequence fields do not
-    decide otherwise. Raises what `aggregates.find` raises, and the reference's refusals: `Unsupported`,
-    `InvalidOption`, `SchemaMismatch`.
+    names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, unless sequence fields decide. Raises
+    what `aggregates.find` raises, and the reference's refusals: `Unsupported`, `InvalidOption`, `SchemaMismatch`.
     """
     if selects_rows(rule):
         merged = section.filter(pl.Series(winner_mask(section, rule, keep_deletes=keep_deletes)))

@@ -391,7 +391,7 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
 
 
 def _copies_of_tags(ctx: TableContext, branch_ctx: TableContext) -> dict[str, bytes]:
-    """Return what `create_branch` would write into a branch of each tag of the current branch, by path."""
+    """Return the files that `create_branch` would write for the tags of the current branch: bytes by path."""
     copies = {}
     for tag in refs.list_tags(ctx):
         copies[branch_ctx.paths.tag(tag.name)] = ctx.storage.read(ctx.paths.tag(tag.name))

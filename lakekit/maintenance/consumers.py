@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def reset_consumer(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
-    """Set the next snapshot of a consumer, which need not exist yet; None: delete the consumer.
+    """Set the next snapshot of a consumer, which need not exist yet; for None, delete the consumer.
 
     Raises: `InvalidOption`, `ConsumerNotFound`.
     """
@@ -63,7 +63,7 @@ def expire_consumers(
     excluding: str | None = None,
     dry_run: bool = False,
 ) -> DeletionResult:
-    """Delete the consumers whose file was written before a time, by the storage's clock; None: all.
+    """Delete the consumers whose file was written before a time, by the storage's clock; for None, all.
 
     `including`, `excluding`: regular expressions that match whole ids.
 
@@ -89,7 +89,7 @@ def expire_consumers(
 def expire_old_consumers(
     ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False
 ) -> DeletionResult:
-    """Delete the consumers older than `age_ms`; None: older than the option's age.
+    """Delete the consumers older than `age_ms`; for None, those older than the option's age.
 
     Without any age, those that `including` names are deleted.
 

@@ -99,7 +99,7 @@ def create_migrated_table(
 
     `move`: files may be hard-linked in place of a copy; the original name stays.
 
-    Raises: `Corrupt`, `SchemaMismatch` and `ValueOutOfRange` naming the file that is to blame, `Unsupported` for
+    Raises: `Corrupt`, `SchemaMismatch` and `ValueOutOfRange` naming the file that has the fault, `Unsupported` for
     options of tables that lakekit does not write, `StorageFailed`; then there is no table, and every file is where it
     was.
     """

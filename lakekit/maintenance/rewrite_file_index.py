@@ -88,7 +88,7 @@ def rewrite_indexes(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: 
 
 
 def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> pl.DataFrame:
-    """Return what `rewrite_indexes` would do: a row for each file that changes.
+    """Return the changes that `rewrite_indexes` would make: a row for each file that changes.
 
     The columns are `path`, `row_count`, and the indexes `made` and `dropped`. Only heads of index files are read.
     """
@@ -256,7 +256,7 @@ def _rewrite_entry(
     *,
     rebuild: bool,
 ) -> DataFileMeta | None:
-    """Return the entry of a file with the indexes that it should have; None: it has them.
+    """Return the entry of a file with the indexes that it should have; None if it has them.
 
     `before`: identities that the new entry must not have. New index files are added to `new_paths`.
     """

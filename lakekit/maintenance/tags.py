@@ -455,7 +455,7 @@ def _snapshots_from(ctx: TableContext, first_id: int) -> list[Snapshot]:
 def _snapshot_time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
     """Return the time of a snapshot on the wall clock of the option's time zone, without one.
 
-    None where it has no watermark, or one that lies in no period: a stream that ends says so by the greatest possible
+    Returns None if it has no watermark, or one that lies in no period: a stream that ends writes the greatest possible
     watermark, whose year has no period name.
     """
     by_clock = ctx.options.tag_automatic_creation != "watermark"
@@ -510,7 +510,7 @@ def _delete_excess_tags(ctx: TableContext) -> None:
 
 
 def create_batch_tag(ctx: TableContext) -> str | None:
-    """Tag the newest snapshot as the one of a batch job, and return the tag's name; None: nothing to tag.
+    """Tag the newest snapshot as the one of a batch job, and return the tag's name; None if there is none to tag.
 
     Then the oldest tags, of any kind, beyond `tag.num-retained-max` are removed.
     """

@@ -74,7 +74,8 @@ def _exists(location: MetadataLocation, snapshot_id: int) -> bool:
 def _read_latest_hint(location: MetadataLocation) -> int | None:
     """Return the id in the hint LATEST.
 
-    None if it is missing or invalid, or on a remote storage, where its proof would cost more requests than a listing.
+    Returns None if it is missing or invalid, or on a remote storage, where checking it would take more requests than a
+    listing.
     """
     if location.storage.is_remote:
         return None
@@ -122,7 +123,7 @@ def find_changelog(location: MetadataLocation, snapshot_id: int) -> Snapshot | N
 def find_change(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:
     """Return the snapshot of an id, or its long-lived changelog, for a stream to read.
 
-    None if neither exists.
+    Returns None if neither exists.
     """
     return find(location, snapshot_id) or find_changelog(location, snapshot_id)
 

@@ -332,8 +332,8 @@ class CommitMessage:
 
     Dynamic buckets: `hash_index_base` lists the hash index files of the whole partition that the writer knew when it
     chose buckets, those of its own earlier messages too; a commit refuses the message if another writer has changed one
-    of them since, as a key could be in two buckets. Empty: the writer knew of none. None: buckets do not depend on an
-    index, and nothing is checked.
+    of them since, as a key could be in two buckets. Empty: the writer knew of none. If it is None, buckets do not
+    depend on an index, and nothing is checked.
 
     Keys that may move between partitions: `keys_known_at` is the newest snapshot whose keys the writer knew, 0 if there
     was none; a commit refuses the message if another user has written since. None: nothing is checked.

@@ -331,7 +331,7 @@ def to_members(record: Any) -> dict[str, Any]:
 def format_object(value: Mapping[str, Any]) -> bytes:
     """Return JSON as the reference prints it.
 
-    Two spaces a level, ` : ` after a name, lists on one line as far as their items allow.
+    Two spaces a level, ` : ` after a name, lists on one line if their items are.
     """
     parts: list[str] = []
     _append_value(value, "", parts)

@@ -185,7 +185,7 @@ _MAX_EARLIER = 4
 def _decode_runs(sample: Container, blocks: Sequence[Block]) -> list[list[ManifestFileMeta]] | None:
     """Decode runs of records that have the schema of container `sample`.
 
-    None if anything is wrong; decoding each list alone reports what.
+    Returns None if one is invalid; decoding each list by itself then reports the error.
     """
     decoded: list[list[ManifestFileMeta]] = []
     with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):

@@ -322,7 +322,7 @@ class Levels(PictureWidget):
             self.at = order[change["new"]]
 
     def _to_at_argument(self, snapshot_id: int) -> int | str:
-        """Return what `at=` takes for a snapshot, read once."""
+        """Return the argument `at=` that reads a snapshot, determined once."""
         if snapshot_id not in self._read_points:
             with suppress(*timeline.QUERY_ERRORS):  # it is the number, then, and what reads by it says what is wrong
                 self._read_points[snapshot_id] = timeline.to_at_argument(self.table, snapshot_id)

@@ -334,7 +334,7 @@ class Timeline(PictureWidget):
         self._redraw_marks()
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
-        """Return what `code` gives: the rows as of the selected snapshot, or the changes that were kept of it.
+        """Return the result of `code`: the rows as of the selected snapshot, or the changelog that was kept of it.
 
         It is `t.snapshots()` where none is selected.
         """

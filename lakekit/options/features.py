@@ -525,7 +525,7 @@ nothing.
 def find_read_refusal(options: Mapping[str, str], subject: str, *, instead: str | None = None) -> Unsupported | None:
     """Return the error for a table whose options make its files unreadable for lakekit.
 
-    None if they do not.
+    Returns None if they do not.
     """
     for key in _REFUSED_SWITCHES:
         if options.get(key, "false").strip().lower() == "true":

@@ -107,9 +107,9 @@ Span = tuple["NDArray[np.uint8]", int, int]
 
 
 def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
-    """Return the indexes beside the files at those places, as far as they fit into memory.
+    """Return the separate index files of the data files at those places that fit into memory.
 
-    They are cached as far as they fit. Raises `FileMissing`.
+    Those that fit are cached. Raises `FileMissing`.
     """
     at, paths = _index_paths(ctx, entries, places)
     spans = _index_spans(ctx, paths)
@@ -138,7 +138,7 @@ def _index_paths(
 
 
 def _index_spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
-    """Return the buffer, begin and end of each index, read now if it is not cached; None: it does not fit."""
+    """Return the buffer, begin and end of each index, read now if it is not cached; None if it does not fit."""
     shelf, storage = ctx.runtime.index_cache, ctx.storage
     spans: dict[str, Span | None] = {path: shelf.get((storage, path)) for path in paths}
     missing = [path for path, span in spans.items() if span is None]
@@ -245,7 +245,7 @@ _EMPTY_RESULT = FileIndexResult(_NO_POSITIONS, {})
 def evaluate_file_indexes(
     ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate
 ) -> FileIndexResult:
-    """Return what the indexes of the files `alone` decide about a condition.
+    """Return the result of a condition on the indexes of the files `alone`.
 
     They are read many at a time first, then the remaining ones one by one. Raises `Corrupt`, `FileMissing`.
     """
@@ -344,7 +344,7 @@ def _locate_indexes(entries: ManifestEntries) -> _Indexes:
 
 
 def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
-    """Return the indexes of the files at some places, as far as they are in memory or fit into it.
+    """Return the indexes of the files at some places, of those that are in memory or fit into it.
 
     Raises `FileMissing`.
     """

@@ -186,7 +186,7 @@ class IncrementalScan:
         return InvalidOption(msg, key="until", value=str(self.until))
 
     def _read_added_entries(self, start: int, end: int) -> tuple[ManifestEntries, Snapshot]:
-        """Return what the snapshots of the range added, in their order."""
+        """Return the entries that the snapshots of the range added, in their order, and the newest snapshot."""
         changelog = self._reads_changelog
         parts: list[ManifestEntries] = []
         newest = snapshots.find_change(self.ctx, end) or snapshots.read_snapshot(self.ctx, end)

@@ -268,7 +268,7 @@ class ScanSource(Protocol):
         """Return columns and types of the frame, fixed when the scan was made."""
 
     def resolve(self) -> ResolvedSource:
-        """Return what would be read now; called once for each query."""
+        """Return the version, frame and schema that would be read now; called once for each query."""
 
 
 class PaimonScan(LazyFrameResolver):
@@ -304,7 +304,7 @@ class PaimonScan(LazyFrameResolver):
         filter_drop_columns_idx: int | None,  # noqa: ARG002
         existing_resolved_version_key: str | None,
     ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
-        """Return what Polars is to read instead of this frame, and which filters that applies."""
+        """Return the frame that Polars reads instead of this one, and the filters that it applies."""
         runtime.refuse_fork()
         _refuse_numbers(filters, self.schema())
         version, frame, schema = self.source.resolve()
@@ -378,7 +378,7 @@ def scan_lazily(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
 def _refuse_numbers(filters: Sequence[FilterExpr], schema: Mapping[str, pl.DataType]) -> None:
     """Raise `SchemaMismatch` for a filter that compares a date or a time with a number.
 
-    That is as far as Polars shows it: two columns of a filter it has cast by then.
+    A comparison of two columns is not seen: Polars has cast one of them by then.
     """
     for filter_expr in filters:
         text = filter_expr.pyarrow_str

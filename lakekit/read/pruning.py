@@ -404,7 +404,7 @@ def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[n
 
 
 def _convert_to_current_type(statistics: PruningStatistics, t: DataType) -> PruningStatistics | None:
-    """Return the bounds in the column's type of today, from the type the file was written with; None: unknown."""
+    """Return the bounds in the column's type of today, from the type the file was written with; None if unknown."""
     old = statistics.type
     if old.root in ("FLOAT", "DOUBLE"):
         statistics = replace(statistics, low=_without_nan(statistics.low), high=_without_nan(statistics.high))
@@ -484,7 +484,7 @@ def _enumerate_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array
 def _enumerate_values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
     """Return the values one column may have, from its shortest `=` or `in`.
 
-    None if there is none, or a literal has no such value.
+    Returns None if there is none, or if a literal has no such value.
     """
     best: list[pa.Scalar] | None = None
     for part in conjuncts(predicate):
@@ -532,8 +532,8 @@ def mask_hash_indexes(
 ) -> NDArray[np.bool_] | None:
     """Return which entries of dynamic buckets have a key of a condition in their hash index.
 
-    None if the condition does not name the whole key. Buckets without an index are kept. Only the indexes of the
-    remaining buckets are read.
+    Returns None if the condition does not name the whole key. Buckets without an index are kept. Only the indexes of
+    the remaining buckets are read.
     """
     fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
     keys = _enumerate_keys(predicate, fields)

@@ -218,7 +218,7 @@ class StreamBatch(TableStream):
     def plan(self, scan_filter: ScanFilter) -> Plan | None:
         """Return the plan to read the rows unmerged.
 
-        None for an overwrite of a key table, whose old and new rows are merged first.
+        Returns None for an overwrite of a key table, whose old and new rows are merged first.
         """
         if self.is_overwrite and self.ctx.schema.primary_keys:
             return None

@@ -270,7 +270,7 @@ def _check_overwrites(ctx: TableContext) -> None:
 
 
 def poll_ms(ctx: TableContext, poll: float | timedelta | None) -> float:
-    """Return the time between two looks for a new snapshot in milliseconds; None: as the table's options say."""
+    """Return the time between two looks for a new snapshot, in milliseconds; for None, that of the table's options."""
     if poll is None:
         return ctx.options.continuous_discovery_interval_ms
     seconds: object = poll.total_seconds() if isinstance(poll, timedelta) else poll

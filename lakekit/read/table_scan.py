@@ -244,7 +244,7 @@ def _align_fallback_position(fallback_ctx: TableContext, position: Position) -> 
 def open_fallback_branch(ctx: TableContext) -> TableContext | None:
     """Return the branch that is read for partitions this one does not have.
 
-    None if it does not exist, as in the reference.
+    Returns None if it does not exist, as in the reference.
     """
     try:
         return None if ctx.fallback_branch is None else ctx.on_branch(ctx.fallback_branch)

@@ -110,15 +110,15 @@ class SqlBackend(Protocol):
         ...
 
     def explain(self, statement: Statement) -> StatementResult:
-        """Return the plan of the query that comes in a statement, read as far as EXPLAIN."""
+        """Return the plan of the query that follows EXPLAIN in a statement."""
         ...
 
     def summarize(self, statement: Statement) -> Rows:
-        """Return a row for each column of the table or query that comes, read as far as SUMMARIZE."""
+        """Return a row for each column of the table or query that follows SUMMARIZE."""
         ...
 
     def copy(self, statement: Statement) -> StatementResult:
-        """Write the rows of the query that comes to a file, read as far as COPY."""
+        """Write the rows of the query that follows COPY to a file."""
         ...
 
     def values(self, statement: Statement, text: str, most: int) -> pl.Series:
@@ -247,7 +247,7 @@ class Statement:
         return name, target
 
     def take_hint(self) -> dict[str, str] | None:
-        """Take the hint that stands here, `/*+ OPTIONS('k' = 'v') */`, and return its options; None: there is none."""
+        """Take the hint that stands here, `/*+ OPTIONS('k' = 'v') */`, and return its options; None without a hint."""
         hint = self.tokens.take_hint()
         return None if hint is None else parse_hint(hint)
 
@@ -269,7 +269,7 @@ class Statement:
         return f"{self.backend.database}.{parts[0]}"
 
     def resolve_name(self, name: str, options: Mapping[str, str] | None = None) -> Any:
-        """Return what a name stands for: a table, a view, a system table. Raises what the catalog raises."""
+        """Return the table, view, system table or frame of a name. Raises what the catalog raises."""
         if name in self.frames:
             named = self.frames[name]
             if options and isinstance(named, NamedFrame):

@@ -63,7 +63,7 @@ def parse_table_definition(statement: Statement) -> CreateTableClause:
 
 
 def create_database(statement: Statement) -> StatementResult:
-    """Execute CREATE DATABASE, read as far as DATABASE."""
+    """Execute CREATE DATABASE; the words up to DATABASE have been read."""
     tokens = statement.tokens
     is_lenient = tokens.accept("IF", "NOT", "EXISTS")
     own, name = statement.take_database()
@@ -122,7 +122,7 @@ def drop(statement: Statement) -> StatementResult:
 def table_words(
     statement: Statement, fields: list[Field] | None = None
 ) -> tuple[list[str], str | None, dict[str, str]]:
-    """Parse what follows the columns of CREATE TABLE, as far as AS.
+    """Parse the clauses after the columns of CREATE TABLE, up to AS.
 
     Returns partition columns, comment and properties. Partition columns with a type are added to `fields`.
     """

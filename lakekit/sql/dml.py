@@ -219,7 +219,7 @@ def _next_start(tokens: TokenStream) -> int:
 
 
 def _masked(tokens: TokenStream, *words: tuple[int, str]) -> SqlText:
-    """Return what comes, in its place in the text, with blanks before it but for some words at their offsets.
+    """Return the remaining text at its offset: before it are blanks, and `words` at their offsets.
 
     So errors have the lines and columns of the caller's text. A word is as long at most as what it stands for.
     """
@@ -235,7 +235,7 @@ def _parse(source: SqlText) -> Node:
 
 
 def _scope(statement: Statement, *sides: TableScope) -> Scope:
-    """Return what names mean; the backend computes what names no column, each query once."""
+    """Return the scope of names; the backend computes subqueries, each query once."""
     answers: dict[str, pl.Series] = {}
 
     def compute_once(text: str) -> pl.Series:

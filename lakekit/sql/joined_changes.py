@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def update(statement: Statement) -> StatementResult:
-    """Execute UPDATE, read as far as the name of its table."""
+    """Execute UPDATE; the words up to the name of its table have been read."""
     tokens = statement.tokens
     at_set = _find(tokens, "SET", tokens.position)
     at_from = None if at_set is None else _find(tokens, "FROM", at_set)
@@ -31,7 +31,7 @@ def update(statement: Statement) -> StatementResult:
 
 
 def delete(statement: Statement) -> StatementResult:
-    """Execute DELETE, read as far as FROM."""
+    """Execute DELETE; the words up to FROM have been read."""
     tokens = statement.tokens
     at_using = _find(tokens, "USING", tokens.position)
     if at_using is None or not tokens.is_next("FROM"):

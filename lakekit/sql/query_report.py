@@ -107,7 +107,7 @@ def _end_of_query(tokens: Sequence[Any]) -> int:
 
 
 def _format_funnel(scan: QueryScan) -> str:
-    """Return what the pruning of a scan leaves of its files, by the conditions that DuckDB passed to it."""
+    """Return the files that pruning leaves of a scan, by the conditions that DuckDB passed to it."""
     if not isinstance(scan.table, Table):
         return f"{scan.name}: made of what a table holds"
     condition = scan.conditions[-1] if scan.conditions else None

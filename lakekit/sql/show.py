@@ -195,7 +195,7 @@ def _materialized_tables(statement: Statement) -> StatementResult:
 
 
 def materialized_tables(catalog: Catalog, database: str | None) -> list[MaterializedTable]:
-    """Return the materialized tables of a database; None: of all."""
+    """Return the materialized tables of a database; without one, of all databases."""
     names = catalog.tables(database).select("database", "table", "kind").rows()  # scalar: one a table
     opened = [catalog.table(f"{at}.{name}") for at, name, kind in names if kind == MATERIALIZED]
     return [table for table in opened if isinstance(table, MaterializedTable)]
@@ -235,7 +235,10 @@ _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
 
 
 def take_database(statement: Statement) -> tuple[Statement, str | None]:
-    """Return the statement in the catalog of the database after IN or FROM, and that, else the backend's; None: all."""
+    """Return the statement in the catalog of the database that it names, and this database; None for all databases.
+
+    The database follows IN or FROM; without these words it is that of the backend.
+    """
     if statement.tokens.accept("IN") or statement.tokens.accept("FROM"):
         return statement.take_database()
     return statement, statement.backend.database

@@ -85,7 +85,7 @@ def with_path_cache(storage: Storage) -> Storage:
 
 
 def polars_paths(storage: Storage, paths: Sequence[str]) -> list[str]:
-    """Return what Polars opens for files that were just checked.
+    """Return the paths that Polars opens for files that were just checked.
 
     On a local disk only directories are checked again.
     """

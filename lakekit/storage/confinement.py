@@ -263,7 +263,7 @@ class ParentDirectory:
             os.fsync(self.handle)
 
     def stat(self) -> os.stat_result:
-        """Return what lies under the name, a link not followed."""
+        """Return the stat of the entry at the name; a link is not followed."""
         return os.stat(self.name, dir_fd=self.handle, follow_symlinks=False)
 
     def _open(self, root: str, names: list[str]) -> int:

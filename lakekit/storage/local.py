@@ -207,7 +207,7 @@ class LocalStorage:
             raise make_storage_failure(directory, wrong) from wrong
 
     def entry_kind(self, path: str) -> Literal["folder", "link", "file"] | None:
-        """Return the kind of the entry at a path; None: nothing is there, or a link is on the way."""
+        """Return the kind of the entry at a path; None if there is none, or if a link is on the way."""
         try:
             with self._parent(path) as directory:
                 mode = directory.stat().st_mode
@@ -218,7 +218,7 @@ class LocalStorage:
         return "link" if modes.S_ISLNK(mode) else "folder" if modes.S_ISDIR(mode) else "file"
 
     def symlink_target(self, path: str) -> str | None:
-        """Return the target of a link, as written; None: it is no link, or another link is on the way."""
+        """Return the target of a link, as written; None if it is no link, or if another link is on the way."""
         if self.entry_kind(path) != "link":
             return None
         try:

@@ -122,7 +122,7 @@ def temporary_name(path: str) -> str:
 def acquire_turn(roots: tuple[str, ...], directory: str, deadline: float) -> int | None:
     """Return a file descriptor that holds the directory's lock.
 
-    None if it cannot be had in time, or at all.
+    Returns None if it cannot be had in time, or at all.
     """
     try:
         check_path(roots, directory)

@@ -153,14 +153,14 @@ class Storage(Protocol):
     def polars_path(self, path: str) -> str | None:
         """Return the path by which Polars may open the file itself.
 
-        None: it must be read through this storage.
+        Returns None if it must be read through this storage.
         """
         ...
 
     def polars_scan_options(self) -> dict[str, Any]:
         """Return the arguments of Polars' scans: `storage_options` and `credential_provider`.
 
-        None if a path is enough.
+        Returns None if a path is enough.
         """
         ...
 
@@ -196,11 +196,11 @@ class SupportsDirectories(Protocol):
         ...
 
     def entry_kind(self, path: str) -> Literal["folder", "link", "file"] | None:
-        """Return the kind of the entry at a path; None: nothing is there, or a link is on the way."""
+        """Return the kind of the entry at a path; None if there is none, or if a link is on the way."""
         ...
 
     def symlink_target(self, path: str) -> str | None:
-        """Return the target of a link, as written; None: it is no link, or another link is on the way."""
+        """Return the target of a link, as written; None if it is no link, or if another link is on the way."""
         ...
 
 
@@ -284,7 +284,7 @@ def entry_exists(storage: Storage, path: str) -> bool:
 
 
 def symlink_target(storage: Storage, path: str) -> str | None:
-    """Return the target of a link, as written; None: it is no link, or another link is on the way."""
+    """Return the target of a link, as written; None if it is no link, or if another link is on the way."""
     return storage.symlink_target(path) if isinstance(storage, SupportsDirectories) else None
 
 

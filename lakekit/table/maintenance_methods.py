@@ -52,8 +52,8 @@ class MaintenanceMethods(TableCore):
         them skip files; in key tables the first rows come into the first buckets. `strategy`: "order", one column after
         another; "zorder" and, of two columns and more, "hilbert", which serve a filter on any of them. Nulls are first.
         Memory is bounded by `lakekit.merge-memory`; a bigger partition is read once for each part that fits. Append
-        tables with `clustering.incremental` are sorted by their `clustering.columns`, as far as there are enough new
-        files; `full`: all that is not sorted yet.
+        tables with `clustering.incremental` are sorted by their `clustering.columns` once there are enough new files;
+        with `full` all files that are not sorted yet are.
 
         Writers that only add files (`write-only`) may run meanwhile; their rows stay.
 

@@ -53,8 +53,8 @@ class ReadMethods(TableCore):
 
         Raises: `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the
         frame itself may raise `Corrupt`, `SchemaChanged` and `ValueOutOfRange`. A filter that compares a date or a time
-        with a number raises `SchemaMismatch` as far as Polars hands it over: two columns of a comparison it has cast by
-        then, and what is no filter of rows it computes by itself.
+        with a number raises `SchemaMismatch` if Polars passes it to the scan; it does not pass comparisons of two
+        columns, which it has cast by then, and expressions that are no filters of rows.
         """
         ctx = self._context_at(at, options)
         if at is not None or raw:
@@ -123,7 +123,7 @@ class ReadMethods(TableCore):
     def aggregate(
         self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None
     ) -> pl.DataFrame:
-        """Return what `scan(at).filter(where).select(*aggregates)` gives, from file indexes where possible.
+        """Return the result of `scan(at).filter(where).select(*aggregates)`, from file indexes if possible.
 
         Files with a bsi index are not decoded then. Supported are sum, min, max, count, null_count and len of columns,
         `pl.all()` and selectors too, and `pl.len()`; of integers, dates, times, timestamps to microseconds and
@@ -163,7 +163,7 @@ class ReadMethods(TableCore):
         at: int | str | datetime | None = None,
         aggregates: Sequence[pl.Expr] = (),
     ) -> Explain:
-        """Return what a scan filtered by `expr` would read, and what each step of planning leaves out.
+        """Return the files that a scan filtered by `expr` would read, and those that each step of planning leaves out.
 
         Both branches are explained where two are read. Reads metadata only. After `t.analyze()` it says how many rows
         to expect. `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file indexes,

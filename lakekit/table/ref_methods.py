@@ -170,7 +170,7 @@ class RefMethods(TableCore):
         return maintenance.branches.rollback_to(self._context(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
-        """Set the snapshot at which a streaming reader continues; None: delete the consumer.
+        """Set the snapshot at which a streaming reader continues; for None, delete the consumer.
 
         Raises: `ConsumerNotFound`, `InvalidOption`.
         """

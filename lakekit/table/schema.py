@@ -122,7 +122,7 @@ class SchemaDiff:
     changes: tuple[SchemaChange, ...]
 
     def filter(self, change: str) -> tuple[str, ...]:
-        """Return what changed in that way: `filter("added")` are the paths of new columns."""
+        """Return the names that changed in that way: `filter("added")` are the paths of new columns."""
         return tuple(difference.what for difference in self.changes if difference.change == change)
 
     @property
@@ -340,7 +340,7 @@ class SchemaMethods(TableCore):
         return frames.schemas(self._context())
 
     def diff_schemas(self, older: int, newer: int | None = None) -> SchemaDiff:
-        """Return what changed between two schemas; without `newer`, up to the newest.
+        """Return the changes between two schemas; without `newer`, up to the newest.
 
         Changes are columns added, dropped, renamed, widened or moved, options set and reset.
 

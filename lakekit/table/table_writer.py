@@ -126,7 +126,7 @@ class Writer:
         self._writers.compact(partition=partition, bucket=bucket, full=full)
 
     def prepare(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
-        """Return what was written since the last call, as messages for a commit.
+        """Return the files written since the last call, as messages for a commit.
 
         From here on the files belong to the messages: `t.abort(messages)` deletes them.
         """
@@ -186,7 +186,7 @@ class Writer:
             abandoned.abort(self._committing, self._pending)
 
     def state(self) -> bytes:
-        """Return what a writer needs to go on after this process.
+        """Return the state from which a writer of another process goes on.
 
         That is its user, its last identifier, and messages that were prepared and not yet committed. Rows that come
         then are newer than all before, those too of messages that `prepare` returned and that are not committed yet.
@@ -243,7 +243,7 @@ class Writer:
 
 
 def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
-    """Return what an overwrite replaces; None where it replaces nothing.
+    """Return the partitions that an overwrite replaces; None if it replaces nothing.
 
     True, and an empty partition, mean what `t.overwrite` without a partition does.
     """

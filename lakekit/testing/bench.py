@@ -110,7 +110,7 @@ def _planned_row_count(table: Table) -> int:
 def _selective_condition(table: Table, column: str) -> pl.Expr | None:
     """Return a condition on about a hundredth of the values of a column, around its middle.
 
-    None where the column has no order or no values.
+    Returns None if the column has no order or no values.
     """
     if not table.schema.to_polars()[column].is_numeric():
         return None

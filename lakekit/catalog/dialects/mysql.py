@@ -53,7 +53,7 @@ def connect(address: JdbcAddress) -> Any:
 
 
 def _tls_context(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the TLS context that the Java driver's options describe; None: the server decides."""
+    """Return the TLS context that the Java driver's options describe; None if the server decides."""
     mode = parameters.get("sslMode", "").upper()
     is_checked = (
         mode in ("VERIFY_CA", "VERIFY_IDENTITY") or parameters.get("verifyServerCertificate", "").lower() == "true"
@@ -87,7 +87,7 @@ def is_missing_table(error: Exception) -> bool:
 
 
 def error_hint(error: Exception) -> str | None:
-    """Return advice on an error that only MySQL raises; None: there is no advice."""
+    """Return advice on an error that only MySQL raises; None if there is no advice."""
     if _error_code(error) == _KEY_TOO_LONG_CODE:
         return (
             "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and "

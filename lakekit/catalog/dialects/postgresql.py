@@ -73,5 +73,5 @@ def is_missing_table(error: Exception) -> bool:
 
 
 def error_hint(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
-    """Return what to do about an error that only this database has."""
+    """Return advice on an error that only PostgreSQL raises; None if there is no advice."""
     return None

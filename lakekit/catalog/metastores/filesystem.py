@@ -194,7 +194,7 @@ def _nothing_to_register(root: str, name: str | None) -> Unsupported:
 
 
 def _no_warehouse(storage: Storage, root: str, entries: list[Stat]) -> str | None:
-    """Return what exists at the path in place of a warehouse; None for an empty folder, which is a warehouse."""
+    """Return a text on what exists at the path instead of a warehouse; None for an empty folder, which is one."""
     stat = storage.stat(root)
     if stat is None:
         return "there is no such folder"
