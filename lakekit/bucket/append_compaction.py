@@ -238,7 +238,7 @@ def _read_live_rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Ite
     paths = [data_file_path(ctx, target.partition, target.bucket, file) for file in files]
     deletions = {file.name: target.deletions[file.name] for file in files if file.name in target.deletions}
     with translate_polars_errors(ctx, paths):
-        frame = scan_files(ctx, files, paths, ctx.schema.fields, deletions=deletions, snapshot_id=target.snapshot_id)
+        frame = scan_files(ctx, files, paths, ctx.schema.fields, deleted_rows=deletions, snapshot_id=target.snapshot_id)
         yield from collect_batches(frame, chunk_size=_BATCH_ROWS)
 
 
@@ -449,7 +449,7 @@ def _make_sort_input(target: RewriteTarget, files: Sequence[DataFileMeta], order
         ctx=ctx,
         order=order,
         scan=lambda fields: scan_files(
-            ctx, scanned, paths, fields, deletions=deletions, snapshot_id=target.snapshot_id
+            ctx, scanned, paths, fields, deleted_rows=deletions, snapshot_id=target.snapshot_id
         ),
         row_count=sum(file.row_count for file in scanned),
         size_bytes=sum(file.size_bytes for file in scanned),

@@ -229,7 +229,7 @@ class MergeTree:
             partition=self.partition,
             bucket=self.bucket,
             runs=self.levels.runs_above(unit.output_level),
-            vectors={} if self.vectors is None else self.vectors.positions,
+            deleted_positions={} if self.vectors is None else self.vectors.positions,
         )
 
     def _lookup_columns(self) -> tuple[str, ...]:

@@ -481,7 +481,7 @@ class _CompactionRun:
             task.paths,
             task.ctx.schema.fields,
             system=system,
-            deletions=task.deletions,
+            deleted_rows=task.deletions,
             filters=[*task.range_conditions, *alive],
             snapshot_id=task.snapshot_id,
         )
@@ -518,7 +518,7 @@ def _capture_keys(
     rows = 0
     for frame in frames:
         rows += frame.height
-        if rows <= lookup.MAX_CACHED_ROWS:
+        if rows <= lookup.MAX_CACHED_FILE_ROWS:
             captured.append(pl.DataFrame([frame.get_column(name) for name in key]))
         yield frame
 

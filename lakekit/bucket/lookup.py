@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-MAX_CACHED_ROWS = 2_000_000
+MAX_CACHED_FILE_ROWS = 2_000_000
 """The keys of a file with more rows are not cached: they would evict everything else."""
 MIN_CACHED_SPAN = 0.25
 """All keys of a file are read into the cache if the keys looked up cover at least this share of its key range.
@@ -76,7 +76,7 @@ def to_integer_keys(keys: pl.DataFrame) -> Ints | None:
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
-def find_key_rows(
+def find_rows_by_cached_keys(
     ctx: TableContext, file: DataFileMeta, path: str, key_numbers: Ints, *, span: float
 ) -> tuple[Ints, Ints] | None:
     """Look up ascending keys in the cached keys of a file, which are loaded first if that is worth it.
@@ -96,7 +96,7 @@ def find_key_rows(
 
 def cache_keys(ctx: TableContext, path: str, keys: pl.DataFrame) -> None:
     """Cache the keys of a file that was just written, in file order, if they are a single integer column."""
-    if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MAX_CACHED_ROWS:
+    if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MAX_CACHED_FILE_ROWS:
         _cache_integer_keys(ctx, path, keys.to_series())
 
 
@@ -115,7 +115,7 @@ def _load_keys(ctx: TableContext, file: DataFileMeta, path: str, span: float) ->
     cached: Ints | None = ctx.runtime.metadata_cache.get(key)
     if cached is not None:
         return cached
-    if file.row_count > MAX_CACHED_ROWS or span < MIN_CACHED_SPAN:
+    if file.row_count > MAX_CACHED_FILE_ROWS or span < MIN_CACHED_SPAN:
         return None
     with translate_polars_errors(ctx, [path]):
         column = scan_files(ctx, [file], [path], ctx.schema.key_fields).collect().to_series()
@@ -144,18 +144,18 @@ MAX_LOOKUP_ROWS = 4_000_000
 class LookupLevels:
     """The runs of one bucket in which older rows are looked up.
 
-    `runs` are the levels above 0, lowest first (`LsmLevels.above`); `vectors` are the positions that deletion vectors
-    delete, by file name.
+    `runs` are the levels above 0, lowest first (`LsmLevels.above`); `deleted_positions` are the positions that deletion
+    vectors delete, by file name.
     """
 
     ctx: TableContext
     partition: bytes
     bucket: int
     runs: tuple[SortedRun, ...]
-    vectors: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
+    deleted_positions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
 
     @property
-    def key(self) -> tuple[str, ...]:
+    def key_columns(self) -> tuple[str, ...]:
         """Return the key columns."""
         return self.ctx.schema.trimmed_primary_keys
 
@@ -183,9 +183,13 @@ def look_up_rows(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Seque
     """
     if not lookup_levels.runs or not keys.height:
         return LookupResult(rows=_empty_rows(lookup_levels, columns), positions={})
-    numbers = to_integer_keys(pl.DataFrame([keys.get_column(name) for name in lookup_levels.key]))
+    numbers = to_integer_keys(pl.DataFrame([keys.get_column(name) for name in lookup_levels.key_columns]))
     result = None if numbers is None else _look_up_integers(lookup_levels, numbers, columns)
-    return _look_up_by_join(lookup_levels, keys.unique(cols(lookup_levels.key)), columns) if result is None else result
+    return (
+        _look_up_by_join(lookup_levels, keys.unique(cols(lookup_levels.key_columns)), columns)
+        if result is None
+        else result
+    )
 
 
 def _look_up_integers(lookup_levels: LookupLevels, key_numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
@@ -200,14 +204,14 @@ def _look_up_integers(lookup_levels: LookupLevels, key_numbers: Ints, columns: S
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
             span = (int(key_numbers[end - 1]) - int(key_numbers[start])) / max(1, int(high[at]) - int(low[at]))
-            hits = find_key_rows(
+            hits = find_rows_by_cached_keys(
                 lookup_levels.ctx, file, lookup_levels.file_path(file), key_numbers[start:end], span=span
             )
             if hits is None:
                 return None
             indices, rows = hits
-            if file.name in lookup_levels.vectors:
-                stay = ~_mask_deleted(rows, lookup_levels.vectors[file.name])
+            if file.name in lookup_levels.deleted_positions:
+                stay = ~_mask_deleted(rows, lookup_levels.deleted_positions[file.name])
                 indices, rows = indices[stay], rows[stay]
             if len(rows):
                 is_hit[start + indices] = True
@@ -247,7 +251,7 @@ def _mask_deleted(row_numbers: Ints, deleted: NDArray[np.unsignedinteger]) -> Bo
 
 def _look_up_by_join(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """Return the rows of distinct keys of any columns, by reading the keys of files."""
-    left = _float_keys_as_bits(keys.select(cols(lookup_levels.key)))
+    left = _float_keys_as_bits(keys.select(cols(lookup_levels.key_columns)))
     parts = [_empty_rows(lookup_levels, columns)]
     positions: dict[str, Ints] = {}
     for run in lookup_levels.runs:
@@ -255,7 +259,9 @@ def _look_up_by_join(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: S
             hits = _join_with_files(lookup_levels, files, left)
             if not hits.height:
                 continue
-            left = left.join(hits, on=cols(lookup_levels.key), how="anti", nulls_equal=True, maintain_order="left")
+            left = left.join(
+                hits, on=cols(lookup_levels.key_columns), how="anti", nulls_equal=True, maintain_order="left"
+            )
             where = _split_positions_by_file(files, hits[ROW].to_numpy())
             positions |= where
             level = pl.repeat(run.level, hits.height, dtype=pl.Int32, eager=True).alias(LEVEL)
@@ -274,10 +280,10 @@ def _select_overlapping(
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds sort before equal keys, upper bounds after them
-    every = pl.concat([low, keys.select(cols(lookup_levels.key)), high]).with_columns(
+    every = pl.concat([low, keys.select(cols(lookup_levels.key_columns)), high]).with_columns(
         pl.Series(POSITION, np.arange(len(kinds)))
     )
-    order = sort_by_key(every, lookup_levels.key)[POSITION].to_numpy()
+    order = sort_by_key(every, lookup_levels.key_columns)[POSITION].to_numpy()
     kinds, numbers = kinds[order], numbers[order]
     passed = np.cumsum(kinds == 1)
     before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
@@ -301,16 +307,20 @@ def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
 def _join_with_files(lookup_levels: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
     """Return the keys of `left` that are in the files, with their row numbers counted over all the files."""
     ctx, paths = lookup_levels.ctx, [lookup_levels.file_path(file) for file in files]
-    first = lookup_levels.key[0]
+    first = lookup_levels.key_columns[0]
     bounds = []
     if ctx.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
         bounds = [col(first).is_between(*min_max_literals(left[first]))]
-    deleted = {file.name: lookup_levels.vectors[file.name] for file in files if file.name in lookup_levels.vectors}
-    scan = scan_files(ctx, files, paths, ctx.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
+    deleted = {
+        file.name: lookup_levels.deleted_positions[file.name]
+        for file in files
+        if file.name in lookup_levels.deleted_positions
+    }
+    scan = scan_files(ctx, files, paths, ctx.schema.key_fields, deleted_rows=deleted, row_index=ROW, filters=bounds)
     with translate_polars_errors(ctx, paths):
         keys = scan.collect()
     return _float_keys_as_bits(keys).join(
-        left, on=cols(lookup_levels.key), how="semi", nulls_equal=True, maintain_order="left"
+        left, on=cols(lookup_levels.key_columns), how="semi", nulls_equal=True, maintain_order="left"
     )
 
 
@@ -337,7 +347,7 @@ def _read_rows_at(
     fields = [ctx.schema.field(name) for name in columns if name not in SYSTEM_DTYPES]
     masks = {name: positions.astype(np.uint64) for name, positions in positions_by_file.items()}
     scan = scan_files(
-        ctx, hit, paths, fields, system=[name for name in columns if name in SYSTEM_DTYPES], row_masks=masks
+        ctx, hit, paths, fields, system=[name for name in columns if name in SYSTEM_DTYPES], selected_rows=masks
     )
     with translate_polars_errors(ctx, paths):
         return scan.select(cols(columns)).collect()

@@ -128,7 +128,7 @@ def _split_by_sample(task: MergeTask, slice_count: int) -> list[MergeTask]:
     names = [field.name for field in fields]
     with translate_polars_errors(task.ctx, task.paths):
         scan = scan_files(
-            task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id
+            task.ctx, task.files, task.paths, fields, deleted_rows=task.deletions, snapshot_id=task.snapshot_id
         )
         sample = scan.filter(*task.range_conditions).gather_every(step).collect().sort(cols(names))
     positions = np.arange(1, slice_count) * sample.height // slice_count
@@ -503,7 +503,7 @@ def _scan_task(
         task.paths,
         fields,
         system=system,
-        deletions=task.deletions,
+        deleted_rows=task.deletions,
         row_index=row_index,
         snapshot_id=task.snapshot_id,
     )

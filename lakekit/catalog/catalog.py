@@ -80,7 +80,7 @@ class Catalog(CatalogCore):
             if if_not_exists:
                 return
             raise DatabaseAlreadyExists(
-                f'database {name} is in "{metastore.where}" already; pass if_not_exists=True to take it as it is',
+                f'database {name} is in "{metastore.address}" already; pass if_not_exists=True to take it as it is',
                 name=name,
             )
         if if_not_exists:
@@ -109,7 +109,7 @@ class Catalog(CatalogCore):
         if not metastore.has_database(identifier.database(name)):
             if if_exists:
                 return
-            raise missing_database(metastore.where, name, metastore.databases())
+            raise missing_database(metastore.address, name, metastore.databases())
         inside = metastore.tables(name)
         if inside and not cascade:
             raise InvalidOption(
@@ -117,7 +117,7 @@ class Catalog(CatalogCore):
                 key="cascade",
                 value=None,
             )
-        for own in [] if metastore.is_linked(name) else inside:
+        for own in [] if metastore.has_linked_folder(name) else inside:
             metastore.drop_table(identifier.Identifier(database=name, table=own))
         metastore.drop_database(name, cascade=cascade)
 
@@ -232,7 +232,8 @@ class Catalog(CatalogCore):
                 read.table_scan.context_of(made)
                 return made
             raise TableAlreadyExists(
-                f'{parsed.full} is in "{metastore.where}" already; open it with cat.table, or pass if_not_exists=True',
+                f'{parsed.full} is in "{metastore.address}" already; open it with cat.table, or pass '
+                "if_not_exists=True",
                 name=parsed.full,
             )
         if (options or {}).get("path") is not None:
@@ -318,7 +319,7 @@ class Catalog(CatalogCore):
             )
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(
-                f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full
+                f'{parsed.full} is in "{metastore.address}" already; open it with cat.table', name=parsed.full
             )
         metastore.create_table(parsed, define)
         return table.format_tables.to_table_of_kind(self._table(metastore, parsed, made_with={"path": location}))
@@ -503,7 +504,7 @@ class Catalog(CatalogCore):
         metastore = self._names() if database is None else self._metastore_of(database)
         wanted = self.databases() if database is None else [database]
         stored = [
-            catalog.views.from_text(self, f"{database_name}.{view}", text, metastore.where)
+            catalog.views.from_text(self, f"{database_name}.{view}", text, metastore.address)
             for database_name in wanted
             for view, text in catalog.views.read_stored_views(metastore, database_name).items()
         ]

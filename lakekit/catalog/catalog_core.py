@@ -231,7 +231,7 @@ class CatalogCore:
         """Return the metastore, where it has such a database. Raises `DatabaseNotFound`."""
         metastore = self._names()
         if not metastore.has_database(database):
-            raise missing_database(metastore.where, database, metastore.databases())
+            raise missing_database(metastore.address, database, metastore.databases())
         return metastore
 
     def _table(

@@ -47,7 +47,7 @@ class Metastore(Protocol):
     """Databases and tables by name."""
 
     @property
-    def where(self) -> str:
+    def address(self) -> str:
         """The address of the metastore for messages, without secrets."""
         ...
 
@@ -59,7 +59,7 @@ class Metastore(Protocol):
         """Return whether there is a database of that name; any text is accepted as name."""
         ...
 
-    def is_linked(self, database: str) -> bool:
+    def has_linked_folder(self, database: str) -> bool:
         """Return whether the folder of a database is a link to another folder, whose tables stay when it is dropped."""
         ...
 
@@ -106,7 +106,7 @@ class Metastore(Protocol):
         """Rename a table, and move its files to the location of the new name."""
         ...
 
-    def list_existing(self, database: str | None = None) -> list[str]:
+    def list_in_warehouse(self, database: str | None = None) -> list[str]:
         """Return the tables of `database` that exist in the warehouse, registered or not; without it, the databases."""
         ...
 
@@ -165,7 +165,7 @@ class TableCatalog(Protocol):
 def missing_identifier(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableNotFound:
     """Return the error for a name of no table."""
     if not metastore.has_database(name.database):
-        return missing_database(metastore.where, name.database, metastore.databases())
+        return missing_database(metastore.address, name.database, metastore.databases())
     return missing_table(name.database, name.table, metastore.tables(name.database))
 
 

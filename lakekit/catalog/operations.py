@@ -105,7 +105,7 @@ def check_name_is_free(metastore: Metastore, name: Identifier, otherwise: str) -
     """Raise `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
     if metastore.has_table(name.database, name.table):
         raise TableAlreadyExists(
-            f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name',
+            f'{name.full} is in "{metastore.address}" already, and {otherwise}; choose another name',
             name=name.full,
         )
 
@@ -389,18 +389,18 @@ def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
 def _select_unregistered(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[str]]]:
     """Return databases with the tables that exist in each."""
     if name is None:
-        return [(database, metastore.list_existing(database)) for database in metastore.list_existing()]
+        return [(database, metastore.list_in_warehouse(database)) for database in metastore.list_in_warehouse()]
     if "." in name:
         parsed = identifier.data_table(name, "repairTable")
-        tables = metastore.list_existing(parsed.database)
+        tables = metastore.list_in_warehouse(parsed.database)
         if parsed.table not in tables:
             raise missing_table(parsed.database, parsed.table, tables)
         return [(parsed.database, [parsed.table])]
     database = identifier.database(name)
-    lying = metastore.list_existing()
+    lying = metastore.list_in_warehouse()
     if database not in lying and not metastore.has_database(database):
-        raise missing_database(metastore.where, database, lying)
-    return [(database, metastore.list_existing(database))]
+        raise missing_database(metastore.address, database, lying)
+    return [(database, metastore.list_in_warehouse(database))]
 
 
 def _register_table(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:

@@ -167,7 +167,7 @@ def find_view(
     if own is not None:
         return own
     text = read_stored_views(metastore, name.database).get(name.table)
-    return None if text is None else from_text(catalog, name.full, text, metastore.where)
+    return None if text is None else from_text(catalog, name.full, text, metastore.address)
 
 
 def existing_view(view: View, *, if_not_exists: bool) -> View:
@@ -244,7 +244,7 @@ def require_view_store(metastore: Metastore) -> SupportsViews:
     if isinstance(metastore, SupportsViews):
         return metastore
     instead = "pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"
-    raise Unsupported(f'"{metastore.where}" keeps no views: {instead}', feature=VIEWS_FEATURE)
+    raise Unsupported(f'"{metastore.address}" keeps no views: {instead}', feature=VIEWS_FEATURE)
 
 
 # ---- materialized tables -----------------------------------------------------

@@ -84,7 +84,7 @@ class ScanRequest:
     selected_rows: Mapping[str, BitMap | NDArray[np.unsignedinteger]]
 
     @property
-    def is_keyed(self) -> bool:
+    def has_sequence_and_kind(self) -> bool:
         """Whether files hold sequence number and kind."""
         return bool(self.ctx.schema.primary_keys)
 
@@ -121,8 +121,8 @@ def scan_files(
     fields: Sequence[Field],
     *,
     system: Sequence[str] = (),
-    deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None,
-    row_masks: Mapping[str, BitMap | NDArray[np.unsignedinteger]] | None = None,
+    deleted_rows: Mapping[str, NDArray[np.unsignedinteger]] | None = None,
+    selected_rows: Mapping[str, BitMap | NDArray[np.unsignedinteger]] | None = None,
     row_index: str | None = None,
     filters: Sequence[pl.Expr] = (),
     snapshot_id: int | None = None,
@@ -130,10 +130,10 @@ def scan_files(
     """Return the rows of `files`, at `paths`, in that order, with the columns `fields`, then `system`.
 
     `fields` are of today's schema. `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold
-    none: all +I, numbered from the file's smallest), `columns.LEVEL`, `columns.FILE` (its name). `deletions`: positions
-    of deleted rows, ascending, by file name; `row_masks`: positions that may match, the others are left out.
-    `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are applied to
-    the result. `snapshot_id` is for errors.
+    none: all +I, numbered from the file's smallest), `columns.LEVEL`, `columns.FILE` (its name). `deleted_rows`:
+    positions of deleted rows, ascending, by file name; `selected_rows`: positions that may match, the others are left
+    out. `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are
+    applied to the result. `snapshot_id` is for errors.
 
     Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a forbidden type change)
     before anything runs; running the frame may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a VARIANT
@@ -145,8 +145,8 @@ def scan_files(
         fields=tuple(fields),
         system=tuple(system),
         row_index=row_index,
-        deleted_rows={name: rows for name, rows in (deletions or {}).items() if len(rows)},
-        selected_rows=row_masks or {},
+        deleted_rows={name: rows for name, rows in (deleted_rows or {}).items() if len(rows)},
+        selected_rows=selected_rows or {},
     )
     by_schema = {
         schema_id: _schema_evolution(request, schemas.schema_of_file(ctx, schema_id))
@@ -157,7 +157,7 @@ def scan_files(
     }
     verified = verify_files(ctx, files, paths, snapshot_id, columns=columns)
     groups = list(_group_files(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
-    frames = [_scan_group(request, group, counted=len(groups) > 1) for group in groups]
+    frames = [_scan_group(request, group, has_other_groups=len(groups) > 1) for group in groups]
     if not frames:
         schema = polars_schema(
             (*fields, *(SYSTEM_FIELDS[name] for name in system)), timestamp_unit=_timestamp_unit(ctx)
@@ -201,7 +201,7 @@ def _group_files(
             native,
             doubts[i],
             folder,
-            *_scan_group_key(request, file, native=native),
+            *_scan_group_key(request, file, is_native=native),
         )
         if i and (file_key != key or rows + file.row_count > _MAX_ROWS):
             yield _make_group(
@@ -245,17 +245,19 @@ def _make_group(
     )
 
 
-def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
+def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, is_native: bool) -> Iterator[object]:
     """Yield what files of one scan have in common besides format and columns."""
     if LEVEL in request.system:
         yield file.level
-    if (FILE in request.system and not native) or (SEQUENCE in request.system and not request.is_keyed):
+    if (FILE in request.system and not is_native) or (SEQUENCE in request.system and not request.has_sequence_and_kind):
         yield file.name
 
 
 def _schema_evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     ctx = request.ctx
-    physical = tuple(SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.is_keyed)
+    physical = tuple(
+        SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.has_sequence_and_kind
+    )
     zone = ctx.options.lakekit_java_time_zone
     return build_evolution(
         (*request.fields, *physical), (*schema.fields, *physical), timestamp_unit=_timestamp_unit(ctx), zone=zone
@@ -265,10 +267,10 @@ def _schema_evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolut
 # ---- one scan --------------------------------------------------------------------------------------------------------
 
 
-def _scan_group(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
+def _scan_group(request: ScanRequest, group: SchemaGroup, *, has_other_groups: bool) -> pl.LazyFrame:
     positional = any(request.is_positional(file) for file in group.files)
-    numbered = SEQUENCE in request.system and not request.is_keyed
-    if group.is_native and positional and (counted or len(group.files) > 1):
+    numbered = SEQUENCE in request.system and not request.has_sequence_and_kind
+    if group.is_native and positional and (has_other_groups or len(group.files) > 1):
         _check_counts(request, group)
     row = request.row_index or ROW
     start = group.rows_before if request.row_index is not None else 0
@@ -281,7 +283,7 @@ def _scan_group(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> p
     plain = (
         evolved.is_plain
         and not group.partition_constants
-        and (request.is_keyed or not request.system)
+        and (request.has_sequence_and_kind or not request.system)
         and not {LEVEL, FILE} & set(request.system)
         and (request.row_index is not None or not positional)
     )
@@ -475,10 +477,10 @@ def _system_column(request: ScanRequest, group: SchemaGroup, name: str, row: str
         return pl.lit(group.files[0].level, pl.Int32).alias(name)
     if name == FILE:
         return _file_name(request, group).alias(name)
-    if name == SEQUENCE and not request.is_keyed:
+    if name == SEQUENCE and not request.has_sequence_and_kind:
         first = group.files[0].min_sequence_number - start
         return (col(row).cast(pl.Int64) + first).alias(name)
-    if name == KIND and not request.is_keyed:
+    if name == KIND and not request.has_sequence_and_kind:
         return pl.lit(0, pl.Int8).alias(name)
     return col(name)
 
@@ -512,7 +514,9 @@ def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutO
     file_errors = []
     for file, path in zip(group.files, group.paths, strict=True):
         alone = _scan_group(
-            replace(request, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False
+            replace(request, system=(), row_index=None),
+            replace(group, files=(file,), paths=(path,)),
+            has_other_groups=False,
         )
         try:
             alone.select(cols(names)).collect()

@@ -102,7 +102,7 @@ def _delete_by_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr) -> 
 
 def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr) -> None:
     stored = target.file_rows(expr)
-    marked = stored.matching_positions(expr)
+    marked = stored.matching_row_numbers(expr)
     delete_rows(change, stored, marked)
     change.affected_row_count += len(marked)
 
@@ -375,11 +375,11 @@ def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, val
 def _rewrite_files(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Rewrite the files with marked rows, each row in its place."""
     stored = target.file_rows(expr)
-    marked = stored.matching_positions(expr)
+    marked = stored.matching_row_numbers(expr)
     touched = stored.files_with_marks(marked)
     for at in touched:
         file_rows, positions = stored.select_files([at]), stored.positions(at, marked)
-        for batch in file_rows.batches(file_rows.rows(masked=False)):
+        for batch in file_rows.batches(file_rows.rows(skips_by_index=False)):
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
             change.write(_update_batch(batch, hit, values, change.ctx))
     delete_files(change, stored, touched)

@@ -2,7 +2,7 @@
 
     target = TargetRows.at_newest(ctx)
     target.batches(expr)               rows of the table that satisfy a condition, streamed
-    target.file_rows(expr).matching_positions(expr)
+    target.file_rows(expr).matching_row_numbers(expr)
                                        the same rows as numbers that count the rows of all files, in order
 
 Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
@@ -157,15 +157,15 @@ class TargetRows:
         merged = tuple(bucket for bucket in plan.merged_buckets if (bucket.partition, bucket.bucket) in self.bucket_ids)
         return replace(plan, raw_indices=np.array(raw, np.int64), merged_buckets=merged)
 
-    def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
+    def candidate_buckets(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Return the (partition, bucket) pairs that may hold rows which satisfy a condition."""
         plan = self.plan(expr)
         return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.selected_indices})
 
     def batches(
-        self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows
+        self, expr: pl.Expr | None, transform: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows
     ) -> Iterator[pl.DataFrame]:
-        """Yield the merged rows that satisfy a condition in batches, in full precision, transformed by `then`.
+        """Yield the merged rows that satisfy a condition in batches, in full precision, transformed by `transform`.
 
         Raises: `Corrupt` and `FileMissing` with the path of the damaged file, `SchemaMismatch` for an expression that
         cannot be computed, `Corrupt` if such rows lie in another bucket than that of their keys.
@@ -173,7 +173,7 @@ class TargetRows:
         plan = self.plan(expr)
         check_row_buckets(plan, expr)
         frame = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
-        matching = then(frame if expr is None else polars_pushdown.filter_rows(frame, expr, self.schema))
+        matching = transform(frame if expr is None else polars_pushdown.filter_rows(frame, expr, self.schema))
         with (
             translate_compute_errors(self.ctx.name),
             translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.selected_indices))),
@@ -225,7 +225,7 @@ class TargetRows:
             chosen = plans.partition_frame(self.ctx, serialized).select(expr.fill_null(value=False)).to_series()
         return pl.Series(serialized).filter(chosen).to_list()  # scalar: one a partition
 
-    def stored_row_count(self, partitions: Collection[bytes] | None) -> int | None:
+    def row_count_from_metadata(self, partitions: Collection[bytes] | None) -> int | None:
         """Return how many rows some partitions (serialized) hold; for `partitions` None, how many the table holds.
 
         Reads only metadata and deletion vectors. Returns None if these are not enough: files may hold several versions
@@ -240,7 +240,7 @@ class TargetRows:
             own = [one in partitions for one in entries.column("partition").to_pylist()]  # scalar: one a file
             entries = entries.take(np.flatnonzero(own))
         names = entries.column("file_name").to_pylist()  # scalar: one a file
-        vectors = {name: plan.vectors[name] for name in names if name in plan.vectors}
+        vectors = {name: plan.vector_entries[name] for name in names if name in plan.vector_entries}
         marked = deletion_vector_reader.load_positions(plan.ctx, vectors) if vectors else {}
         return int(entries.integers("row_count").sum()) - sum(map(len, marked.values()))
 
@@ -276,7 +276,7 @@ class FileRows:
         """Return the files of a plan at `indices`. Raises `LimitExceeded` for too many rows."""
         entries = plan.entries.take(indices)
         files = entries.files()
-        names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
+        names = {file.name: plan.vector_entries[file.name] for file in files if file.name in plan.vector_entries}
         if sum(file.row_count for file in files) > _MAX_ROWS:
             raise LimitExceeded(
                 f"{plan.ctx.name}: this change would look through more than {_MAX_ROWS} rows. Make it a partition at "
@@ -296,17 +296,17 @@ class FileRows:
         return np.cumsum([0, *(file.row_count for file in self.files)])
 
     @cached_property
-    def bucket_ids(self) -> list[tuple[bytes, int, int]]:
+    def file_buckets(self) -> list[tuple[bytes, int, int]]:
         """Partition, bucket and number of buckets of each file."""
         columns = (
             self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets")
         )  # scalar: one a file
         return list(zip(*columns, strict=True))
 
-    def rows(self, expr: pl.Expr | None = None, *, masked: bool = True) -> pl.LazyFrame:
+    def rows(self, expr: pl.Expr | None = None, *, skips_by_index: bool = True) -> pl.LazyFrame:
         """Return all rows, or those that satisfy a condition, with their numbers first.
 
-        `masked`: leave out rows that, by the file indexes, cannot satisfy the plan's condition.
+        `skips_by_index`: leave out rows that, by the file indexes, cannot satisfy the plan's condition.
         """
         fields = self.plan.ctx.schema.fields
         frame = scan_files(
@@ -314,14 +314,14 @@ class FileRows:
             self.files,
             self.paths,
             fields,
-            deletions=self.deleted_positions,
-            row_masks=self.plan.matching_positions if masked else None,
+            deleted_rows=self.deleted_positions,
+            selected_rows=self.plan.matching_positions if skips_by_index else None,
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )
         return frame if expr is None else polars_pushdown.filter_rows(frame, expr, polars_schema(fields))
 
-    def matching_positions(self, expr: pl.Expr) -> BitMap:
+    def matching_row_numbers(self, expr: pl.Expr) -> BitMap:
         """Return the numbers of the rows that satisfy a condition."""
         matching = BitMap()
         for batch in self.batches(self.rows(expr).select(ROW)):
@@ -338,7 +338,7 @@ class FileRows:
             [self.paths[index]],
             ctx.schema.fields,
             system=system,
-            deletions=deletions,
+            deleted_rows=deletions,
             snapshot_id=self._snapshot_id,
         )
 

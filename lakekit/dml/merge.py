@@ -175,7 +175,7 @@ class _MergeRun:
         if self.plan.not_matched_by_source:
             unmatched = _without_rows(stored, seen)
             for batch in stored.batches(
-                _with_action_number(unmatched.rows(masked=False), self._actions_without_source)
+                _with_action_number(unmatched.rows(skips_by_index=False), self._actions_without_source)
             ):
                 removed |= self._append_new_rows(batch, self._actions_without_source)
         self._insert_unmatched()

@@ -139,7 +139,7 @@ class RowChangeSpec:
         if self.replaces is not None:
             row_count = None
             with suppress(LakekitError):  # what cannot be counted can be deleted
-                row_count = self.target.stored_row_count(self.replaces.serialized_partitions)
+                row_count = self.target.row_count_from_metadata(self.replaces.serialized_partitions)
             commit = delete_partitions(self.ctx, self.replaces)
             is_known = not commit.retry_count  # else other rows may have come between
             return RowChangeResult(commit=replace(commit, affected_row_count=row_count if is_known else None))
@@ -185,9 +185,9 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
     """Rewrite files of a key table without the marked rows, in their level, with their sequence numbers."""
     ctx = stored.plan.ctx
     touched = stored.files_with_marks(marked)
-    names = {bucket_key[:2]: make_file_names(ctx) for bucket_key in {stored.bucket_ids[at] for at in touched}}
+    names = {bucket_key[:2]: make_file_names(ctx) for bucket_key in {stored.file_buckets[at] for at in touched}}
     for at in touched:
-        (partition, bucket, total), file = stored.bucket_ids[at], stored.files[at]
+        (partition, bucket, total), file = stored.file_buckets[at], stored.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
         target = WriteTarget(
             ctx=ctx,
@@ -276,5 +276,5 @@ def _files_by_bucket(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple
     """Yield the indices of files by partition, bucket and number of buckets."""
     groups: dict[tuple[bytes, int, int], list[int]] = {}
     for at in touched:
-        groups.setdefault(stored.bucket_ids[at], []).append(at)
+        groups.setdefault(stored.file_buckets[at], []).append(at)
     yield from groups.items()

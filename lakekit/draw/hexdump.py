@@ -75,17 +75,17 @@ def abbreviate_value(value: object) -> str:
     return truncate(format_value(value) or "", _MAX_VALUE_CHARS)
 
 
-def hexdump_title(name: str, form: str, size_bytes: int, fields: int) -> str:
+def hexdump_title(name: str, format_name: str, size_bytes: int, fields: int) -> str:
     """Return the heading: name, format, and how many bytes and fields, in one line."""
-    return f"{escape_controls(name)} · {form} · {plural(size_bytes, 'byte')} · {plural(fields, 'field')}"
+    return f"{escape_controls(name)} · {format_name} · {plural(size_bytes, 'byte')} · {plural(fields, 'field')}"
 
 
-def format_span(span: FieldSpan, outer: str = "") -> str:
+def format_span(span: FieldSpan, previous_name: str = "") -> str:
     """Return a field and its value as text.
 
-    The leading part of its name that it shares with the preceding field's name, `outer`, is left out.
+    The leading part of its name that it shares with the preceding field's name, `previous_name`, is left out.
     """
-    parts, before = span.field.split("."), outer.split(".")[:-1]
+    parts, before = span.field.split("."), previous_name.split(".")[:-1]
     same = 0
     while same < min(len(parts) - 1, len(before)) and parts[same] == before[same]:
         same += 1
@@ -94,7 +94,7 @@ def format_span(span: FieldSpan, outer: str = "") -> str:
     return f"{name} {value}" if value else name
 
 
-def span_index_at(spans: Sequence[FieldSpan], offset: int) -> int:
+def first_span_ending_after(spans: Sequence[FieldSpan], offset: int) -> int:
     """Return the index of the first span that ends after byte `offset`; spans are sorted and disjoint."""
     low, high = 0, len(spans)
     while low < high:
@@ -105,7 +105,7 @@ def span_index_at(spans: Sequence[FieldSpan], offset: int) -> int:
 
 def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
     """Return the spans over the bytes from `start` to `end`; `marks` are sorted and disjoint."""
-    low, spans = span_index_at(marks, start), []
+    low, spans = first_span_ending_after(marks, start), []
     while low < len(marks) and marks[low].offset < end:
         spans.append(marks[low])
         low += 1

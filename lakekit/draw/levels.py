@@ -94,7 +94,7 @@ class LevelPicture:
     shapes: tuple[Shape, ...]
     height: float
     description: str
-    merge_note: str = ""
+    grouping_note: str = ""
 
 
 AxisRanges = dict[int, tuple[float, float]]
@@ -166,7 +166,7 @@ def build_picture(
                 None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.notes)
             )
         ),
-        merge_note=_merge_note(len(every), limit),
+        grouping_note=_merge_note(len(every), limit),
     )
 
 
@@ -447,7 +447,7 @@ def _scale_shape(mark: Shape, width: float) -> Shape:
     return replace(mark, x=mark.x * width)
 
 
-def levels_html(
+def levels_tables_html(
     title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY
 ) -> str:
     """Return levels and files as two HTML tables: files of the query come first, omitted ones are noted."""

@@ -131,11 +131,11 @@ class ColumnTotals:
 
 
 def compute_totals(
-    payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, bounded: bool = True
+    payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, with_bounds: bool = True
 ) -> ColumnTotals:
     """Return the totals over the selected rows (None: all rows).
 
-    Without `bounded` the least and greatest value are not computed. Raises `Corrupt`, `Unsupported`.
+    Without `with_bounds` the least and greatest value are not computed. Raises `Corrupt`, `Unsupported`.
     """
     positive, negative = _read_parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
@@ -145,7 +145,7 @@ def compute_totals(
     total = _sum_values(positive, None if selected is None else above) - _sum_values(
         negative, None if selected is None else below
     )
-    if not bounded or not (above or below):
+    if not with_bounds or not (above or below):
         return ColumnTotals(len(above) + len(below), total, None, None)
     least = -_find_extreme(negative, below, most=True) if below else _find_extreme(positive, above, most=False)
     greatest = _find_extreme(positive, above, most=True) if above else -_find_extreme(negative, below, most=False)

@@ -100,7 +100,7 @@ class IndexedFile:
         self.contents: Mapping[str, Mapping[str, PayloadRange | None]] = container.read_toc(data, path=path)
 
 
-def evaluate_each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
+def evaluate_each_index(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
     """Yield the name and the answer of each index of a condition's column.
 
     `evaluate_indexes` skips the others once an index knows the rows. Raises `Corrupt`.
@@ -168,7 +168,7 @@ def _evaluate_column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitM
 
 
 @lru_cache(64)
-def load_index(name: str) -> Any:
+def load_index_module(name: str) -> Any:
     """Return the index module of that name; None if there is none."""
     return plugins.load("file_index", name) if name in plugins.names("file_index") else None
 
@@ -182,7 +182,7 @@ def _probe_index(
     """
     if payload_range is None:  # it was given nothing but nulls
         return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
-    index = load_index(name)
+    index = load_index_module(name)
     if index is None or t.root not in index.TYPES:
         return True, False
     try:
@@ -292,7 +292,7 @@ def has_totals_index(contents: Mapping[str, Mapping[str, object]], column: str) 
     return contents.get(column, {}).get(bsi.NAME) is not None
 
 
-def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
+def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, with_bounds: bool) -> ColumnTotals | None:
     """Return the totals of the values of some rows (`rows` None: of all); None if the indexes cannot tell.
 
     They cannot tell if there is no bit-sliced index, or if it holds values that the column's type cannot hold.
@@ -308,7 +308,10 @@ def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, bounde
         return None
     try:
         totals = bsi.compute_totals(
-            container.payload_view(file.data, payload_range, path=file.path), file.row_count, rows, bounded=bounded
+            container.payload_view(file.data, payload_range, path=file.path),
+            file.row_count,
+            rows,
+            with_bounds=with_bounds,
         )
     except Unsupported:
         return None
@@ -362,7 +365,7 @@ def _batch_indexes(
     """Yield the indexes of a column for many payloads at once, each with its containers and payloads."""
     contents = _group_contents(containers) if _has_batch_index(containers, column) else []
     for name in sorted({name for _, indexes in contents for name in indexes.get(column, ())}):
-        index = load_index(name)
+        index = load_index_module(name)
         if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
             yield (index, *_locate_payloads(containers, contents, column, name))
 
@@ -372,7 +375,7 @@ def _has_batch_index(containers: Containers, column: str) -> bool:
     view = containers.data.data
     with suppress(Corrupt, Unsupported):
         first = container.read_toc(view[containers.begins[0] : containers.ends[0]]) if len(containers.begins) else {}
-        return any(hasattr(load_index(name), "absent") for name in first.get(column, ()))
+        return any(hasattr(load_index_module(name), "absent") for name in first.get(column, ()))
     return True
 
 

@@ -201,7 +201,7 @@ def _to_decimal(
         )
     if source_type.root in _FLOAT_ROOTS:
         return lambda column: text_casts.parse_decimals(
-            format_floats(column.cast(pl.Float64)), result_type=result_type, name=target.column
+            format_floats(column.cast(pl.Float64)), result_type=result_type, column=target.column
         )
     return None
 

@@ -113,12 +113,12 @@ def make_parser(
     if result_type.root in BINARIES:
         return lambda text: fit_bytes_length(text.cast(pl.Binary), result_type=result_type)
     if result_type.root in TIMESTAMPS:
-        return partial(_parse_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone)
+        return partial(_parse_timestamps, result_type=result_type, column=column, unit=timestamp_unit, zone=zone)
     match result_type.root:
         case "DECIMAL":
-            return partial(parse_decimals, result_type=result_type, name=column)
+            return partial(parse_decimals, result_type=result_type, column=column)
         case "TIME":
-            return partial(_parse_times, name=column)
+            return partial(_parse_times, column=column)
         case "BOOLEAN":
             return lambda text: _check_all_read(text, _parse_booleans(text), result_type, column)
         case "DATE":
@@ -138,17 +138,17 @@ def make_tolerant_parser(
     """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that returns null for text it cannot parse."""
     match result_type.root:
         case "DECIMAL":
-            return partial(parse_decimals, result_type=result_type, name=column, strict=False)
+            return partial(parse_decimals, result_type=result_type, column=column, strict=False)
         case "TIME":
-            return partial(_parse_times, name=column, strict=False)
+            return partial(_parse_times, column=column, strict=False)
         case "DATE":
             return _parse_dates
     return partial(
-        _parse_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone, strict=False
+        _parse_timestamps, result_type=result_type, column=column, unit=timestamp_unit, zone=zone, strict=False
     )
 
 
-def is_decimal(text: pl.Series) -> pl.Series:
+def is_number_text(text: pl.Series) -> pl.Series:
     """Return which texts are numbers, whether or not they fit a type."""
     return text.str.contains(_NUMBER_PATTERN) & text.str.contains(r"^[+-]?\.?[0-9]")
 
@@ -201,7 +201,7 @@ def parse_floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
     return _evaluate(text, pl.coalesce(number, named).cast(polars_type(result_type), strict=False))
 
 
-def parse_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bool = True) -> pl.Series:
+def parse_decimals(text: pl.Series, *, result_type: DataType, column: str, strict: bool = True) -> pl.Series:
     """Parse BigDecimal's text form and round half up to the scale; null where it does not fit.
 
     Text that is no number is null too, or an error if `strict`.
@@ -218,7 +218,7 @@ def parse_decimals(text: pl.Series, *, result_type: DataType, name: str, strict:
     is_unread = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
     if is_unread.any():
         if strict:
-            raise unreadable_text(text.filter(is_unread)[0], result_type, name)
+            raise unreadable_text(text.filter(is_unread)[0], result_type, column)
         frame = frame.with_columns(pl.when(pl.Series(~is_unread)).then(pl.col("digits")).alias("digits"))
     digit_count = (pl.col("point") + scale).clip(-1, 1000)
     head = (
@@ -266,7 +266,7 @@ def _parse_dates(text: pl.Series) -> pl.Series:
     return _evaluate(text, pl.when(number.is_not_null()).then(_to_int(number).cast(pl.Date)).otherwise(date))
 
 
-def _parse_times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
+def _parse_times(text: pl.Series, *, column: str, strict: bool = True) -> pl.Series:
     """Parse times: milliseconds of the day, or hour, hour:minute, hour:minute:second with a fraction."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
@@ -277,12 +277,12 @@ def _parse_times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Serie
         text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock)
     )
     return times_from_millis(
-        _check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name
+        _check_all_read(text, millis_of_day, DataType(root="TIME"), column) if strict else millis_of_day, column
     )
 
 
 def _parse_timestamps(
-    text: pl.Series, *, result_type: DataType, name: str, unit: str | None, zone: str, strict: bool = True
+    text: pl.Series, *, result_type: DataType, column: str, unit: str | None, zone: str, strict: bool = True
 ) -> pl.Series:
     """Parse yyyy-M-d, or with H:m:s and up to nine digits.
 
@@ -322,8 +322,8 @@ def _parse_timestamps(
     counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
     if strict:
-        _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), result_type, name)
-    check_seconds(read["seconds"], dtype, name)
+        _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), result_type, column)
+    check_seconds(read["seconds"], dtype, column)
     timestamps = (
         read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction")))
         .to_series()
@@ -367,14 +367,14 @@ def to_instant(wall: pl.Series, zone: str) -> pl.Series:
     return instants.dt.convert_time_zone("UTC")
 
 
-def check_calendar(times: pl.Series) -> None:
+def check_calendar(timestamps: pl.Series) -> None:
     """Raise `ValueOutOfRange` for years beyond Polars' calendar, for which zones have no rules."""
-    assert isinstance(times.dtype, pl.Datetime)
-    seconds = times.to_physical() // TICKS_PER_SECOND[times.dtype.time_unit]
+    assert isinstance(timestamps.dtype, pl.Datetime)
+    seconds = timestamps.to_physical() // TICKS_PER_SECOND[timestamps.dtype.time_unit]
     if (seconds.abs() > _CALENDAR_SECONDS).any():
         raise ValueOutOfRange(
-            f"column {times.name}: a cast makes a time beyond the year 260,000, for which zones have no rules",
-            column=times.name,
+            f"column {timestamps.name}: a cast makes a time beyond the year 260,000, for which zones have no rules",
+            column=timestamps.name,
         )
 
 

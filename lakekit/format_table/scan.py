@@ -438,7 +438,9 @@ class TextFiles:
     def _parse_block(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
         path, lines = block
         try:
-            frame: pl.DataFrame = load_text_format(self.format_name).parsed(lines, self.fields, names, self.options)
+            frame: pl.DataFrame = load_text_format(self.format_name).parse_lines(
+                lines, self.fields, names, self.options
+            )
         except Corrupt as wrong:
             raise wrong.at(path) from None
         return frame

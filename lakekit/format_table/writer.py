@@ -100,7 +100,7 @@ class TextEncoder:
         return True
 
     def write(self, frame: pl.DataFrame) -> None:
-        lines = self.text_format.printed(frame, self.fields, self.options)
+        lines = self.text_format.format_lines(frame, self.fields, self.options)
         if len(lines):
             self.sink.write(
                 (lines.str.join(self.options.line_end, ignore_nulls=False).item() + self.options.line_end).encode()
@@ -138,7 +138,7 @@ def append_rows(ctx: TableContext, frame: object, *, cast: bool) -> Commit:
     Raises the errors of `row_conversion.batches`, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; no file is left
     then.
     """
-    return _write_rows(ctx, frame, cast=cast, old=None)
+    return _write_rows(ctx, frame, cast=cast, replaces=None)
 
 
 def overwrite_partitions(
@@ -151,8 +151,8 @@ def overwrite_partitions(
     """
     static = {} if partition is None else _static_values(ctx, partition)
     if partition is None and ctx.schema.partition_keys and ctx.options.dynamic_partition_overwrite:
-        return _write_rows(ctx, frame, cast=cast, old="written")
-    return _write_rows(ctx, frame, cast=cast, old="matching", static=static)
+        return _write_rows(ctx, frame, cast=cast, replaces="written")
+    return _write_rows(ctx, frame, cast=cast, replaces="matching", static=static)
 
 
 def drop_partitions(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
@@ -197,7 +197,7 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
 
 
 def _write_rows(
-    ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None
+    ctx: TableContext, frame: object, *, cast: bool, replaces: str | None, static: Mapping[int, Any] | None = None
 ) -> Commit:
     scan.check_format(ctx)
     started = ctx.runtime.elapsed_ms()
@@ -208,7 +208,7 @@ def _write_rows(
                 _check_static(ctx, values, static or {})
                 writing.write(values, part)
         writing.finish()
-        replaced = _paths_to_replace(ctx, writing, old, static or {})
+        replaced = _paths_to_replace(ctx, writing, replaces, static or {})
         writing.publish()
     scan.files_location(ctx)[0].delete(replaced)
     return _commit_result(ctx, writing.closed_files, len(replaced), started)
@@ -232,13 +232,13 @@ def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int,
 
 
 def _paths_to_replace(
-    ctx: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]
+    ctx: TableContext, writing: _WriteSession, replaces: str | None, static: Mapping[int, Any]
 ) -> list[str]:
-    if old is None:
+    if replaces is None:
         return []
     matching = (
         list(writing.folders)
-        if old == "written"
+        if replaces == "written"
         else [
             folder.directory for folder in scan.list_partitions(ctx) if _matches_spec(folder.partition_values, static)
         ]
@@ -246,7 +246,7 @@ def _paths_to_replace(
     return [file.path for files in scan.list_files(ctx, matching) for file in files]
 
 
-def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed_count: int, started: float) -> Commit:
+def _commit_result(ctx: TableContext, files: Sequence[_OpenFile], removed_count: int, started: float) -> Commit:
     return Commit(
         table=ctx.name,
         snapshot_ids=(),
@@ -266,7 +266,7 @@ def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed_co
 
 
 @dataclass(slots=True, kw_only=True)
-class _OpenTextFile:
+class _OpenFile:
     """A file under a hidden name, or in memory."""
 
     path: str
@@ -283,7 +283,7 @@ class _PartitionWriter:
 
     directory: str
     file_names: FileNames
-    open_file: _OpenTextFile | None = member(default=None)
+    open_file: _OpenFile | None = member(default=None)
 
 
 class _WriteSession:
@@ -297,7 +297,7 @@ class _WriteSession:
         self.encoding = make_encoding(ctx)
         self.extension = _file_extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
-        self.closed_files: list[_OpenTextFile] = []
+        self.closed_files: list[_OpenFile] = []
         self.published_paths: list[str] = []
 
     def __enter__(self) -> Self:
@@ -366,15 +366,15 @@ class _WriteSession:
         with suppress(StorageFailed):
             self.storage.delete(self.published_paths)
 
-    def _open_file(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
+    def _open_file(self, partition_writer: _PartitionWriter) -> _OpenFile:
         path = f"{partition_writer.directory}/{partition_writer.file_names.next_name(self.extension)}"
         memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MAX_OPEN_FILES else None
         if memory is not None:
-            return _OpenTextFile(path=path, encoder=self._open_encoder(memory), exit_stack=None, memory=memory)
+            return _OpenFile(path=path, encoder=self._open_encoder(memory), exit_stack=None, memory=memory)
         stack = ExitStack()
         sink = stack.enter_context(self.storage.open_write(path))
         try:
-            return _OpenTextFile(path=path, encoder=self._open_encoder(sink), exit_stack=stack, memory=None)
+            return _OpenFile(path=path, encoder=self._open_encoder(sink), exit_stack=stack, memory=None)
         except BaseException as why:
             with suppress(type(why), StorageFailed):
                 stack.__exit__(type(why), why, why.__traceback__)

@@ -82,7 +82,7 @@ class Hex:
         """
         if not 0 <= offset < len(self.data):
             raise IndexError(f"byte {offset} of {len(self.data)}")
-        return self.spans[draw.span_index_at(self.spans, offset)]
+        return self.spans[draw.first_span_ending_after(self.spans, offset)]
 
     def open(self, offset: int | None = None) -> Hex:
         """Return the inflated bytes of the compressed block at a byte, or of the first one.

@@ -105,7 +105,7 @@ def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
     return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.retained_by else mark.id)!r})"
 
 
-def mark_frame(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
+def read_mark(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
     """Return the frame of `format_read_call`: the rows as of a mark, or the changelog that was kept of it.
 
     Without a mark it is the frame of `t.snapshots()`.
@@ -236,7 +236,7 @@ def locate_file(table: TableCore, snapshot_id: int, name: str) -> FileLocation |
                 )
                 if len(indices):
                     added = entries.take(indices[-1:])
-                    partition = frames.partition_texts(ctx, added)[0]
+                    partition = frames.partition_directories(ctx, added)[0]
                     return FileLocation(
                         manifest=listed.name, partition=partition, bucket=int(added.integers("bucket")[0])
                     )

@@ -45,7 +45,7 @@ def next_snapshot_ids(ctx: TableContext) -> list[int]:
     Raises: `Corrupt` where a consumer cannot be read, so that its position is unknown.
     """
     snapshot_ids = []
-    for name in refs.consumer_ids(ctx):
+    for name in refs.list_consumer_ids(ctx):
         try:
             consumer = refs.find_consumer(ctx, name)
         except Corrupt as damaged:

@@ -232,7 +232,7 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
         ctx=ctx,
         order=order,
         scan=lambda fields: scan_files(
-            ctx, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id
+            ctx, bucket.files, paths, fields, deleted_rows=vectors.positions, snapshot_id=bucket.snapshot_id
         ),
         row_count=sum(file.row_count for file in bucket.files),
         size_bytes=sum(file.size_bytes for file in bucket.files),

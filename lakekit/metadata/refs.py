@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch other than main; `created_ms` is when its directory last changed, as in the reference."""
+    """A branch other than main; `changed_ms` is when its directory last changed, as in the reference."""
 
     name: str
-    created_ms: int
+    changed_ms: int
 
 
 def list_branches(location: MetadataLocation) -> list[Branch]:
     """Return every branch but main, by name; a directory without a schema is not a branch."""
     return [
-        Branch(name=entry.name.removeprefix("branch-"), created_ms=entry.modified_ms)
+        Branch(name=entry.name.removeprefix("branch-"), changed_ms=entry.modified_ms)
         for entry in location.storage.list(location.paths.branches_dir)
         if entry.is_dir
         and entry.name.startswith("branch-")
@@ -63,7 +63,7 @@ def check_consumer_id(consumer_id: str) -> None:
         raise InvalidOption(f"{text!a} cannot name a consumer: {flaw_text}", key="consumer-id", value=text)
 
 
-def consumer_ids(location: MetadataLocation) -> list[str]:
+def list_consumer_ids(location: MetadataLocation) -> list[str]:
     """Return the ids of all consumers, sorted."""
     listed = location.storage.list(location.paths.consumer_dir)
     return [
@@ -84,7 +84,7 @@ def read_consumer(location: MetadataLocation, consumer_id: str) -> Consumer:
     """Return a consumer's record. Raises `ConsumerNotFound`."""
     consumer = find_consumer(location, consumer_id)
     if consumer is None:
-        existing = consumer_ids(location)
+        existing = list_consumer_ids(location)
         hint = f"its consumers are {', '.join(existing)}" if existing else "it has no consumers"
         raise ConsumerNotFound(f"{location.name} has no consumer {consumer_id!r}; {hint}", name=consumer_id)
     return consumer
@@ -92,7 +92,7 @@ def read_consumer(location: MetadataLocation, consumer_id: str) -> Consumer:
 
 def list_consumers(location: MetadataLocation) -> dict[str, Consumer]:
     """Return the record of every consumer, by id."""
-    pairs = [(consumer_id, find_consumer(location, consumer_id)) for consumer_id in consumer_ids(location)]
+    pairs = [(consumer_id, find_consumer(location, consumer_id)) for consumer_id in list_consumer_ids(location)]
     return {consumer_id: consumer for consumer_id, consumer in pairs if consumer is not None}
 
 

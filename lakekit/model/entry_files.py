@@ -214,7 +214,7 @@ def _entries_table(
     _check_entries(source_columns.get("_VERSION"), columns, origin)
     fields, arrays = list(ENTRY_SCHEMA), [columns[name] for name in ENTRY_SCHEMA.names]
     for name, part in zip(file_type.names, file_type.children, strict=True) if file_type is not None else ():
-        if name not in _KNOWN_ENTRY_FIELDS and metadata_records.is_rewritable(part) and inner[name].null_count < size:
+        if name not in _KNOWN_ENTRY_FIELDS and metadata_records.can_redeclare(part) and inner[name].null_count < size:
             fields.append(
                 pa.field(
                     name, inner[name].type, metadata={_AVRO_DECLARATION_KEY: json.dumps(part.declaration).encode()}

@@ -122,7 +122,7 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
             ),
             external_path=read_value(row, "_EXTERNAL_PATH", str, path, default=None),
             global_index=_global_index(read_value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
-            extra=file_records.unknown_fields(row, _KNOWN_FIELDS),
+            extra=file_records.rewritable_unknown_fields(row, _KNOWN_FIELDS),
         )
 
     return file_records.convert(fact)

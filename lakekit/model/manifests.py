@@ -84,7 +84,9 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
     metadata_records.check_version(
         file_records.convert(lambda row: read_value(row, "_VERSION", int, path)), LIST_VERSION, "manifest list", path
     )
-    files = file_records.convert(lambda row: _read_meta(row, file_records.unknown_fields(row, _KNOWN_FIELDS), path))
+    files = file_records.convert(
+        lambda row: _read_meta(row, file_records.rewritable_unknown_fields(row, _KNOWN_FIELDS), path)
+    )
     if (repeated := first_duplicate(file.name for file in files)) is not None:
         raise invalid_field(f"_FILE_NAME {repeated} occurs twice: its entries would count twice", "_FILE_NAME", path)
     return files

@@ -175,7 +175,7 @@ FILE_FIELDS: Fields = (
     ("_FIRST_ROW_ID", ("null", "long")),
     ("_WRITE_COLS", ("null", ("array", "string"))),
 )
-ENTRY_HEAD: Fields = (
+ENTRY_HEAD_FIELDS: Fields = (
     ("_VERSION", "int"),
     ("_KIND", "int"),
     ("_PARTITION", "bytes"),
@@ -183,21 +183,21 @@ ENTRY_HEAD: Fields = (
     ("_TOTAL_BUCKETS", "int"),
 )
 """The reference decodes these and `_FILE` by position: nothing may be added among them."""
-RANGE_FIELDS: Fields = (("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", ("null", "long")))
-GLOBAL_INDEX: Fields = (
+DELETION_RANGE_FIELDS: Fields = (("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", ("null", "long")))
+GLOBAL_INDEX_FIELDS: Fields = (
     ("_ROW_RANGE_START", "long"),
     ("_ROW_RANGE_END", "long"),
     ("_INDEX_FIELD_ID", "int"),
     ("_EXTRA_FIELD_IDS", ("null", ("array", "int"))),
     ("_INDEX_META", ("null", "bytes")),
 )
-SOURCE_META: Fields = (("_SOURCE_META", ("null", "bytes")),)
+SOURCE_META_FIELDS: Fields = (("_SOURCE_META", ("null", "bytes")),)
 """What engine 2.0 adds to `_GLOBAL_INDEX`."""
 
 
 def entry_fields(extra: Fields = ()) -> Fields:
     """Return the fields of a manifest's record; `extra` are declarations after the last field of `_FILE`."""
-    return (*ENTRY_HEAD, ("_FILE", FILE_FIELDS + extra))
+    return (*ENTRY_HEAD_FIELDS, ("_FILE", FILE_FIELDS + extra))
 
 
 def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fields:
@@ -211,9 +211,9 @@ def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fiel
         ("_FILE_NAME", "string"),
         ("_FILE_SIZE", "long"),
         ("_ROW_COUNT", "long"),
-        ("_DELETIONS_VECTORS_RANGES", ("null", ("array", ("null", RANGE_FIELDS)))),
+        ("_DELETIONS_VECTORS_RANGES", ("null", ("array", ("null", DELETION_RANGE_FIELDS)))),
         ("_EXTERNAL_PATH", ("null", "string")),
-        ("_GLOBAL_INDEX", ("null", GLOBAL_INDEX + (SOURCE_META if source_meta else ()))),
+        ("_GLOBAL_INDEX", ("null", GLOBAL_INDEX_FIELDS + (SOURCE_META_FIELDS if source_meta else ()))),
         *extra,
     )
 
@@ -308,18 +308,18 @@ class Records:
                 ) from None
         return decoded
 
-    def unknown_fields(self, row: dict[str, Any], known_fields: Collection[str]) -> tuple[ExtraField, ...]:
-        """Return the fields of a record that are not in `known_fields`, are set and `is_rewritable`."""
+    def rewritable_unknown_fields(self, row: dict[str, Any], known_fields: Collection[str]) -> tuple[ExtraField, ...]:
+        """Return the fields of a record that are not in `known_fields`, are set and `can_redeclare`."""
         if self.schema is None:
             return ()
         return tuple(
             ExtraField(name, json.dumps(part.declaration), row[name])
             for name, part in zip(self.schema.names, self.schema.children, strict=True)
-            if name not in known_fields and row[name] is not None and is_rewritable(part)
+            if name not in known_fields and row[name] is not None and can_redeclare(part)
         )
 
 
-def is_rewritable(node: AvroNode) -> bool:
+def can_redeclare(node: AvroNode) -> bool:
     """Return whether an unknown field can be written again.
 
     It must be nullable, so that records without it can be written, and its type must not refer to a named type that is

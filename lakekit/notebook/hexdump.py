@@ -201,7 +201,11 @@ class Bytes(PictureWidget):
         marks, mark = self.view.spans, self.mark
         if not marks:
             return
-        at = draw.span_index_at(marks, mark.offset) + by if mark is not None else draw.span_index_at(marks, self.page)
+        at = (
+            draw.first_span_ending_after(marks, mark.offset) + by
+            if mark is not None
+            else draw.first_span_ending_after(marks, self.page)
+        )
         offset = marks[min(max(at, 0), len(marks) - 1)].offset
         with self.hold_trait_notifications():
             self.offset, self.page = offset, offset // PAGE_BYTES * PAGE_BYTES

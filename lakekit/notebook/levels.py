@@ -125,7 +125,7 @@ class Levels(PictureWidget):
     def as_html(self) -> str:
         """Return levels, files and funnel as tables."""
         return (
-            levels.levels_html(self._title, self._states, is_append=self._is_append, query=self._query)
+            levels.levels_tables_html(self._title, self._states, is_append=self._is_append, query=self._query)
             + self._funnel_html()
         )
 

@@ -338,7 +338,7 @@ class Timeline(PictureWidget):
 
         It is `t.snapshots()` where none is selected.
         """
-        return history.mark_frame(self.table, self._selected_mark)
+        return history.read_mark(self.table, self._selected_mark)
 
     def drawing(self) -> Drawing:
         """Return the picture of the timeline, the selected snapshot in a frame."""

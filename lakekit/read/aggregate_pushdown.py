@@ -94,7 +94,7 @@ class AggregateRequest:
 class FileAggregate(NamedTuple):
     """The answer of one file's indexes: the number of rows that satisfy the condition, and each column's totals."""
 
-    row_count: int
+    matching_rows: int
     totals: Mapping[str, ColumnTotals]
 
 
@@ -106,7 +106,7 @@ class AggregateResult(NamedTuple):
 
     aggregates: tuple[AggregateRequest, ...] | None
     schema: pl.Schema
-    parts: tuple[FileAggregate, ...]
+    answers: tuple[FileAggregate, ...]
     plans: tuple[Plan, ...]
 
 
@@ -117,11 +117,11 @@ def aggregate_scan(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Exp
     """
     runtime.refuse_fork()
     result = answer_from_indexes(scan, aggregates, where)
-    if result.aggregates is None or not result.parts:
+    if result.aggregates is None or not result.answers:
         return _compute_aggregates(scan, result, where, aggregates)
     answered = pl.DataFrame(
         [
-            _to_series(str(at), result.schema[request.name], _combine_answers(request, result.parts))
+            _to_series(str(at), result.schema[request.name], _combine_answers(request, result.answers))
             for at, request in enumerate(result.aggregates)
         ]
     )
@@ -254,7 +254,7 @@ def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
 
 
 def _remove_answered_files(
-    plan: Plan, requested_columns: Mapping[str, bool], certain: Predicate, file_aggregates: list[FileAggregate]
+    plan: Plan, requested_columns: Mapping[str, bool], exact_condition: Predicate, file_aggregates: list[FileAggregate]
 ) -> Plan:
     """Return the plan without the files whose indexes answer everything; their answers are added to `file_aggregates`.
 
@@ -263,80 +263,82 @@ def _remove_answered_files(
     entries, alone = plan.entries, plan.raw_indices
     if plan.spec is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
-    is_asked = bool(requested_columns) or certain != TRUE
-    able = file_index_pruning.select_indexed(entries, alone) if is_asked else alone
-    able = able if certain == TRUE else _select_worth_probing(plan, able)
-    if not len(able):
+    is_asked = bool(requested_columns) or exact_condition != TRUE
+    candidates = file_index_pruning.select_indexed(entries, alone) if is_asked else alone
+    candidates = candidates if exact_condition == TRUE else _select_worth_probing(plan, candidates)
+    if not len(candidates):
         return plan
     answered = (
-        _answer_by_index(plan, able, requested_columns, certain, file_aggregates)
+        _answer_by_index(plan, candidates, requested_columns, exact_condition, file_aggregates)
         if is_asked
-        else _answer_by_row_count(plan, able, file_aggregates)
+        else _answer_by_row_count(plan, candidates, file_aggregates)
     )
     is_answered = np.zeros(len(entries), bool)
     is_answered[answered] = True
     left = plan.raw_indices[~is_answered[plan.raw_indices]]
     count = len(plan.selected_indices)
-    source = "their index" if certain != TRUE else "their row counts"
+    source = "their index" if exact_condition != TRUE else "their row counts"
     if requested_columns:
         source = f"bsi {', '.join(sorted(requested_columns))}"
     named = f"answered by {source}"
     return replace(plan, raw_indices=left, steps=(*plan.steps, Step("files", count, count - len(answered), named)))
 
 
-def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
+def _select_worth_probing(plan: Plan, candidates: Ints) -> Ints:
     """Return the files whose indexes decide a condition faster than their rows.
 
     On a local disk, if there are many small files, these are left out: reading them takes less time than their indexes.
     Answers for whole files are cached.
     """
-    small = plan.entries.integers("row_count")[able] < _FEW_ROWS
-    return able if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
+    small = plan.entries.integers("row_count")[candidates] < _FEW_ROWS
+    return candidates if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else candidates[~small]
 
 
-def _answer_by_row_count(plan: Plan, able: Ints, file_aggregates: list[FileAggregate]) -> Ints:
+def _answer_by_row_count(plan: Plan, candidates: Ints, file_aggregates: list[FileAggregate]) -> Ints:
     """Count the rows of files that need no merge."""
-    counts, have = plan.entries.integers("row_count")[able], _has_deletion_vector(plan, able)
+    counts, have = plan.entries.integers("row_count")[candidates], _has_deletion_vector(plan, candidates)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
     if rows > _MAX_ROWS:
         raise Corrupt(
             f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT"
         )
     for count, deleted in zip(
-        counts[have].tolist(), _deleted_rows_by_file(plan, able[have]), strict=True
+        counts[have].tolist(), _deleted_rows_by_file(plan, candidates[have]), strict=True
     ):  # scalar: one a file
         rows += count if deleted is None else len(roaring.full_bitmap(count) - deleted)  # scalar: a set
     file_aggregates.append(FileAggregate(rows, {}))
-    return able
+    return candidates
 
 
 def _answer_by_index(
     plan: Plan,
-    able: Ints,
+    candidates: Ints,
     requested_columns: Mapping[str, bool],
-    certain: Predicate,
+    exact_condition: Predicate,
     file_aggregates: list[FileAggregate],
 ) -> Ints:
     """Read the indexes without a cached answer; return the positions of the files that were answered."""
     ctx, entries = plan.ctx, plan.entries
-    paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
-    able, paths = _select_possibly_indexed(plan, able, paths, requested_columns)
-    full_files = ~_has_deletion_vector(plan, able) if certain == TRUE else np.zeros(len(able), bool)
+    paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(candidates))
+    candidates, paths = _select_possibly_indexed(plan, candidates, paths, requested_columns)
+    full_files = ~_has_deletion_vector(plan, candidates) if exact_condition == TRUE else np.zeros(len(candidates), bool)
     is_cached, figures = bounds_cache.get_cached_totals(ctx, requested_columns, paths, full_files)
     if is_cached.any():
         # scalar: one a file
-        file_aggregates.append(FileAggregate(sum(entries.integers("row_count")[able[is_cached]].tolist()), figures))
+        file_aggregates.append(
+            FileAggregate(sum(entries.integers("row_count")[candidates[is_cached]].tolist()), figures)
+        )
     missing = np.flatnonzero(~is_cached)
     if not len(missing):
-        return able
+        return candidates
     with begin_work(ctx.runtime, "reading", "file indexes", len(missing)) as under_way:
         read_index = _make_index_reader(
             plan,
-            able[missing],
+            candidates[missing],
             [paths[nth] for nth in missing],
             requested_columns,
-            certain,
-            keeps=not full_files[missing].all(),
+            exact_condition,
+            caches_indexes=not full_files[missing].all(),
         )
         aggregates = parallel.map_io(
             read_index, range(len(missing)), is_remote=ctx.storage.is_remote, on_done=lambda _: under_way.advance()
@@ -349,11 +351,11 @@ def _answer_by_index(
         if part is not None and full_files[nth]
     }  # scalar: one a file
     bounds_cache.cache_totals(ctx, requested_columns, paths, fresh)
-    return np.concatenate([able[is_cached], able[missing[answered]]])
+    return np.concatenate([candidates[is_cached], candidates[missing[answered]]])
 
 
 def _select_possibly_indexed(
-    plan: Plan, able: Ints, paths: list[str], requested_columns: Mapping[str, bool]
+    plan: Plan, candidates: Ints, paths: list[str], requested_columns: Mapping[str, bool]
 ) -> tuple[Ints, list[str]]:
     """Return the files, and their paths, that may have an index for all columns.
 
@@ -361,9 +363,9 @@ def _select_possibly_indexed(
     """
     ctx, entries = plan.ctx, plan.entries
     if not requested_columns:
-        return able, paths
+        return candidates, paths
     lacks = bounds_cache.mask_unindexed(ctx, requested_columns, paths)
-    ids = entries.integers("schema_id")[able]
+    ids = entries.integers("schema_id")[candidates]
     # scalar: few schemas
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}
     promised = [
@@ -373,7 +375,7 @@ def _select_possibly_indexed(
     ]
     doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
     # scalar: one a file
-    files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}
+    files = dict(zip(doubtful.tolist(), entries.files(candidates[doubtful]), strict=True)) if len(doubtful) else {}
 
     def has(nth: int) -> bool:
         names, index_contents = (
@@ -389,23 +391,23 @@ def _select_possibly_indexed(
     bounds_cache.cache_unindexed(ctx, requested_columns, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
     # scalar: one a file
-    return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
+    return candidates[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
 
 
-def _has_deletion_vector(plan: Plan, places: Ints) -> Mask:
+def _has_deletion_vector(plan: Plan, file_indices: Ints) -> Mask:
     """Return which files have a deletion vector."""
-    if not plan.vectors:
-        return np.zeros(len(places), bool)
-    names = plan.entries.column("file_name").take(pa.array(places))
-    has_vector: Mask = pc.is_in(names, pa.array(plan.vectors, pa.string())).to_numpy(zero_copy_only=False)
+    if not plan.vector_entries:
+        return np.zeros(len(file_indices), bool)
+    names = plan.entries.column("file_name").take(pa.array(file_indices))
+    has_vector: Mask = pc.is_in(names, pa.array(plan.vector_entries, pa.string())).to_numpy(zero_copy_only=False)
     return has_vector
 
 
-def _deleted_rows_by_file(plan: Plan, places: Ints) -> list[BitMap | None]:
+def _deleted_rows_by_file(plan: Plan, file_indices: Ints) -> list[BitMap | None]:
     """Return the deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
-    names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
+    names = plan.entries.column("file_name").take(pa.array(file_indices)).to_pylist()  # scalar: one a file
     positions = deletion_vector_reader.load_positions(
-        plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors}
+        plan.ctx, {name: plan.vector_entries[name] for name in names if name in plan.vector_entries}
     )
     return [roaring.bitmap_of(positions[name]) if name in positions else None for name in names]
 
@@ -430,37 +432,38 @@ class _FileSchema(NamedTuple):
 
 def _make_index_reader(
     plan: Plan,
-    places: Ints,
+    file_indices: Ints,
     paths: Sequence[str],
     requested_columns: Mapping[str, bool],
-    certain: Predicate,
+    exact_condition: Predicate,
     *,
-    keeps: bool,
+    caches_indexes: bool,
 ) -> Callable[[int], FileAggregate | None]:
-    """Return a function from n to the answer of the indexes of the file at `places[n]`.
+    """Return a function from n to the answer of the indexes of the file at `file_indices[n]`.
 
-    It returns None if the indexes do not answer everything. `keeps` caches the indexes for later queries.
+    It returns None if the indexes do not answer everything. `caches_indexes` caches the indexes for later queries.
     """
     ctx, entries = plan.ctx, plan.entries
     # scalar: one a file
     names, ids, counts = (
-        entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count")
+        entries.column(name).take(pa.array(file_indices)).to_pylist()
+        for name in ("file_name", "schema_id", "row_count")
     )
     files = [
         _FileIndexes(*facts)
-        for facts in zip(names, paths, ids, counts, _deleted_rows_by_file(plan, places), strict=True)
+        for facts in zip(names, paths, ids, counts, _deleted_rows_by_file(plan, file_indices), strict=True)
     ]
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
-    cached = _find_cached_indexes(plan, places) if keeps else {}
-    unread = [nth for nth in range(len(places)) if nth not in cached]
-    alone = dict(zip(unread, entries.files(places[unread]), strict=True)) if unread else {}
+    cached = _find_cached_indexes(plan, file_indices) if caches_indexes else {}
+    unread = [nth for nth in range(len(file_indices)) if nth not in cached]
+    alone = dict(zip(unread, entries.files(file_indices[unread]), strict=True)) if unread else {}
 
     def read_index(nth: int) -> FileAggregate | None:
         file = files[nth]
         written = file_schemas[file.schema_id]
         if not all(
             name in written.names and _has_exact_index_values(file.name, ctx, name)
-            for name in {*requested_columns, *iter_columns(certain)}
+            for name in {*requested_columns, *iter_columns(exact_condition)}
         ):
             return None
         if nth in cached:
@@ -469,16 +472,18 @@ def _make_index_reader(
                     IndexedFile(cached[nth], written.types, file.row_count, None),
                     written.names,
                     requested_columns,
-                    certain,
+                    exact_condition,
                     file.deleted_rows,
                 )
-        own = alone[nth] if nth in alone else entries.file(int(places[nth]))
+        own = alone[nth] if nth in alone else entries.file(int(file_indices[nth]))
         try:
             index = file_index_pruning.open_indexes(ctx, file.path, own, written.schema)
             return (
                 None
                 if index is None
-                else _aggregate_from_indexes(index, written.names, requested_columns, certain, file.deleted_rows)
+                else _aggregate_from_indexes(
+                    index, written.names, requested_columns, exact_condition, file.deleted_rows
+                )
             )
         except Corrupt as damaged:
             raise file_index_pruning.add_advice(damaged) from None
@@ -486,14 +491,14 @@ def _make_index_reader(
     return read_index
 
 
-def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
-    """Return the bytes of the indexes that are in memory, by position in `places`."""
+def _find_cached_indexes(plan: Plan, file_indices: Ints) -> dict[int, memoryview]:
+    """Return the bytes of the indexes that are in memory, by position in `file_indices`."""
     cached = {}
-    order = np.argsort(places)
-    for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
-        at = np.searchsorted(batch.positions, places)
+    order = np.argsort(file_indices)
+    for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, file_indices[order]):
+        at = np.searchsorted(batch.positions, file_indices)
         mine = np.flatnonzero(
-            (at < len(batch.positions)) & (batch.positions[np.minimum(at, len(batch.positions) - 1)] == places)
+            (at < len(batch.positions)) & (batch.positions[np.minimum(at, len(batch.positions) - 1)] == file_indices)
         )
         # scalar: one a file
         for nth, begin, end in zip(
@@ -510,23 +515,25 @@ def _resolve_file_schema(ctx: TableContext, schema_id: int) -> _FileSchema:
 
 def _aggregate_from_indexes(
     index: IndexedFile,
-    then: Mapping[str, str],
+    names_in_file: Mapping[str, str],
     requested_columns: Mapping[str, bool],
-    certain: Predicate,
+    exact_condition: Predicate,
     deleted: BitMap | None,
 ) -> FileAggregate | None:
     """Return the answer of one file's indexes; None if they do not answer everything."""
-    if not all(evaluator.has_totals_index(index.contents, then[name]) for name in requested_columns):
+    if not all(evaluator.has_totals_index(index.contents, names_in_file[name]) for name in requested_columns):
         return None  # before rows are looked for in vain
     left = None if deleted is None else roaring.full_bitmap(index.row_count) - deleted  # scalar: a set
-    if certain != TRUE:
+    if exact_condition != TRUE:
         matching = evaluator.select_rows(
-            index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals))
+            index, restrict(exact_condition, lambda leaf: Leaf(names_in_file[leaf.column], leaf.op, leaf.literals))
         )
         if matching is None:
             return None
         left = matching if left is None else left & matching
-    return _read_column_totals(index, {name: then[name] for name in requested_columns}, requested_columns, left)
+    return _read_column_totals(
+        index, {name: names_in_file[name] for name in requested_columns}, requested_columns, left
+    )
 
 
 def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> bool:
@@ -538,14 +545,14 @@ def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> b
 
 
 def _read_column_totals(
-    index: IndexedFile, then: Mapping[str, str], requested_columns: Mapping[str, bool], rows: BitMap | None
+    index: IndexedFile, names_in_file: Mapping[str, str], requested_columns: Mapping[str, bool], rows: BitMap | None
 ) -> FileAggregate | None:
     figures: dict[str, ColumnTotals] = {}
     for name, bounded in requested_columns.items():
         column_totals = (
             _NO_TOTALS
             if rows is not None and not rows
-            else evaluator.column_totals(index, then[name], rows, bounded=bounded)
+            else evaluator.column_totals(index, names_in_file[name], rows, with_bounds=bounded)
         )
         if column_totals is None:
             return None
@@ -562,7 +569,7 @@ def _combine_answers(request: AggregateRequest, file_aggregates: Sequence[FileAg
     The integer is the key of a column value (min, max), a number of rows, or a sum of any size.
     """
     if request.column is None or request.kind == "len":
-        return sum(part.row_count for part in file_aggregates)
+        return sum(part.matching_rows for part in file_aggregates)
     figures = [part.totals[request.column] for part in file_aggregates]
     match request.kind:
         case "sum":
@@ -571,7 +578,7 @@ def _combine_answers(request: AggregateRequest, file_aggregates: Sequence[FileAg
             return sum(column_totals.count for column_totals in figures)
         case "null_count":
             return sum(
-                part.row_count - column_totals.count
+                part.matching_rows - column_totals.count
                 for part, column_totals in zip(file_aggregates, figures, strict=True)
             )
         case "min":

@@ -461,9 +461,11 @@ def _sum_column(plan: Plan, column: str) -> int:
 def _deletion_ranges(plan: Plan) -> Iterable[DeletionRange]:
     """Return the deletion vectors of the files that will be read."""
     # scalar: one a file
-    names = set(plan.entries.column("file_name").take(plan.selected_indices).to_pylist()) if plan.vectors else set()
+    names = (
+        set(plan.entries.column("file_name").take(plan.selected_indices).to_pylist()) if plan.vector_entries else set()
+    )
     return {
-        r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names
+        r.file_name: r for entry in plan.vector_entries.values() for r in entry.ranges or () if r.file_name in names
     }.values()
 
 

@@ -97,7 +97,7 @@ class IncrementalScan:
             return self._plan_states(scan_filter)
         entries, newest = self._read_added_entries(start, end)
         # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
-        own = planner.plan_change(self.ctx, newest, entries, scan_filter, hides_level_zero=not self.newest_only)
+        own = planner.plan_added_files(self.ctx, newest, entries, scan_filter, hides_level_zero=not self.newest_only)
         return (own, *self._fallback_plan(start, end, entries, scan_filter))
 
     def _fallback_plan(
@@ -124,7 +124,7 @@ class IncrementalScan:
         entries, newest = theirs._read_added_entries(first, last)  # noqa: SLF001 - of the same class
         taken = own_entries.column("partition").unique()
         entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
-        return (planner.plan_change(theirs.ctx, newest, entries, scan_filter, hides_level_zero=True),)
+        return (planner.plan_added_files(theirs.ctx, newest, entries, scan_filter, hides_level_zero=True),)
 
     def _scan_plans(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":

@@ -272,7 +272,7 @@ def _scan_entries(
     paths = data_file_paths(plan.ctx, entries)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.matching_positions
     return scan_files(
-        plan.ctx, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number
+        plan.ctx, files, paths, fields, system=system, deleted_rows=vectors, selected_rows=masks, snapshot_id=number
     )
 
 
@@ -286,11 +286,11 @@ def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:
 
 def _load_deleted_positions(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     """Return the deleted positions of the files that will be read, by file name."""
-    if not plan.vectors:
+    if not plan.vector_entries:
         return {}
     names = plan.entries.column("file_name").take(plan.selected_indices).to_pylist()  # scalar: one a file
     return deletion_vector_reader.load_positions(
-        plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors}
+        plan.ctx, {name: plan.vector_entries[name] for name in names if name in plan.vector_entries}
     )
 
 

@@ -64,8 +64,8 @@ class Plan:
     """What a read has to do.
 
     `raw_indices` are indices into `entries` of files that need no merge, `merged_buckets` the buckets that do.
-    `matching_positions` are the row positions that file indexes select, by file name; `vectors` has the index entry of
-    the deletion vector of each file, by file name.
+    `matching_positions` are the row positions that file indexes select, by file name; `vector_entries` has the index
+    entry of the deletion vector of each file, by file name.
     """
 
     ctx: TableContext
@@ -76,7 +76,7 @@ class Plan:
     spec: MergeSpec | None = None
     scan_filter: ScanFilter = NO_FILTER
     matching_positions: Mapping[str, BitMap] = field(default_factory=dict)
-    vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
+    vector_entries: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
     all_entries: ManifestEntries | None = None
@@ -135,16 +135,16 @@ def plan_read(
     scan_filter: ScanFilter = NO_FILTER,
     *,
     limit: int | None = None,
-    without: frozenset[bytes] = frozenset(),
+    without_partitions: frozenset[bytes] = frozenset(),
     levels: range | None = None,
-    last_level: int | None = None,
+    least_last_level: int | None = None,
     hides_level_zero: bool = True,
 ) -> Plan:
     """Return the plan of a batch read of a position.
 
-    It leaves out the partitions `without`, and reads only `levels` if given. `last_level`: read only the last level of
-    each bucket. That is `last_level`, unless the bucket has files in a level above it (`lsm.compaction_picker`).
-    `hides_level_zero` is False for a stream. Reads metadata only.
+    It leaves out the partitions `without_partitions`, and reads only `levels` if given. `least_last_level`: read only
+    the last level of each bucket. That is `least_last_level`, unless the bucket has files in a level above it
+    (`lsm.compaction_picker`). `hides_level_zero` is False for a stream. Reads metadata only.
 
     Raises:
         Unsupported: the table cannot be read.
@@ -180,10 +180,10 @@ def plan_read(
     funnel.apply_step("scan.bucket", _mask_scan_bucket(ctx, funnel.entries))
     if levels is not None:
         funnel.apply_step(f"levels from {levels.start}", _mask_levels(funnel.entries, levels))
-    if last_level is not None:
-        funnel.apply_step("last level", _mask_last_level(funnel.entries, last_level))
-    if without:
-        funnel.apply_step("partitions of the other branch", ~_mask_partitions(funnel.entries, without))
+    if least_last_level is not None:
+        funnel.apply_step("last level", _mask_last_level(funnel.entries, least_last_level))
+    if without_partitions:
+        funnel.apply_step("partitions of the other branch", ~_mask_partitions(funnel.entries, without_partitions))
     if position.created_since_ms is not None:
         funnel.apply_step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(ctx, snapshot, funnel, rule, scan_filter, limit)
@@ -221,7 +221,7 @@ def plan_entries(
         spec=spec,
         scan_filter=scan_filter,
         matching_positions=hits,
-        vectors=vectors,
+        vector_entries=vectors,
         steps=tuple(funnel.steps),
     )
 
@@ -234,7 +234,7 @@ def plan_raw_files(ctx: TableContext, position: Position, scan_filter: ScanFilte
     return _plan_unmerged(ctx, position.snapshot, funnel, merge_spec_of(ctx), scan_filter)
 
 
-def plan_change(
+def plan_added_files(
     ctx: TableContext,
     snapshot: Snapshot,
     entries: ManifestEntries,
@@ -522,7 +522,9 @@ def _prune_values(
             ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, value_predicate), "value"
         )
         if spec is not None and funnel.groups is not None:
-            fit = _widen_to_sections(fit, funnel.groups.section_numbers, chooses=spec.engine in ROW_SELECTING_ENGINES)
+            fit = _widen_to_sections(
+                fit, funnel.groups.section_numbers, selects_rows=spec.engine in ROW_SELECTING_ENGINES
+            )
         masks.append((f"values {_format_columns(value_predicate)}", fit))
         alone = fit if alone is None else fit & alone
     indices = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
@@ -544,11 +546,11 @@ def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mappi
     return dict(zip(names, hits.values(), strict=True))
 
 
-def _widen_to_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
+def _widen_to_sections(fit: Mask, groups: NDArray[np.int64], *, selects_rows: bool) -> Mask:
     """Return the mask with whole sections: kept, or dropped if the merge selects rows and no file of theirs is set."""
     mask = fit.copy()
     inside = groups >= 0
-    if not chooses:
+    if not selects_rows:
         return mask | inside
     alive = np.unique(groups[inside & fit])
     mask[inside] = np.isin(groups[inside], alive)

@@ -142,7 +142,7 @@ class TableStream:
     ) -> Plan:
         """Return the plan of files to read unmerged; nothing is hidden."""
         visibility = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
-        return planner.plan_change(
+        return planner.plan_added_files(
             self.ctx, self.snapshot, entries, scan_filter, created_since_ms=created_since_ms, **visibility
         )
 
@@ -176,7 +176,7 @@ class SnapshotState(TableStream):
         """
         levels, last = _initial_levels(self.ctx)
         merged = planner.plan_read(
-            self.ctx, self.position, scan_filter, levels=levels, last_level=last, hides_level_zero=False
+            self.ctx, self.position, scan_filter, levels=levels, least_last_level=last, hides_level_zero=False
         )
         if self.ctx.options.bucket != POSTPONE_BUCKET or self._hides_postponed:
             return merged, None

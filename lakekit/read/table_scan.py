@@ -164,7 +164,7 @@ class TableScan:
         taken = planner.list_partitions(*first, levels=self.levels)
         return [
             planner.plan_read(*first, scan_filter, limit=limit, levels=self.levels),
-            planner.plan_read(*second, scan_filter, without=taken, levels=self.levels),
+            planner.plan_read(*second, scan_filter, without_partitions=taken, levels=self.levels),
         ]
 
     def _schema_id(self, position: Position) -> int:

@@ -97,7 +97,7 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
     is_still = (
         change.replaces is not None or change.target.snapshot is None or change.target.always(change.where) is False
     )
-    due_buckets = [] if is_still else change.target.places(change.where)
+    due_buckets = [] if is_still else change.target.candidate_buckets(change.where)
     if not due_buckets:
         changed = change.commit()
         return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
@@ -504,7 +504,9 @@ def _build_job(
     groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
     places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.group_count)]
     if target.snapshot is not None and not groups.by_file:
-        for bucket_id in target.places(None if plan.not_matched_by_source else plans.target_only_condition(plan, ctx)):
+        for bucket_id in target.candidate_buckets(
+            None if plan.not_matched_by_source else plans.target_only_condition(plan, ctx)
+        ):
             places[groups.group_of_bucket(*bucket_id)].add(bucket_id)
     job = MergeJob(
         ctx=replace(ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing

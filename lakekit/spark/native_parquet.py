@@ -100,8 +100,8 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     mask = ~np.asarray(pc.match_substring_regex(entries.column("file_name"), HIDDEN_NAME)) & np.asarray(
         pc.ends_with(entries.column("file_name"), ".parquet")
     )
-    if plan.vectors:
-        mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
+    if plan.vector_entries:
+        mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vector_entries), pa.string())))
     if plan.spec is not None:
         mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw_indices, reads_remote=True)
     if lacking := schema_evolution.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in

@@ -227,7 +227,7 @@ def _read_slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """Return the rows of one slice of a merge."""
     plan = _rebuild_plan(job, task.pieces)
     merges = lazy_frames.merge_tasks(
-        plan, deletion_vector_reader.load_positions(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes
+        plan, deletion_vector_reader.load_positions(plan.ctx, plan.vector_entries), keeps_deletes=job.keeps_deletes
     )
     pieces = split_merge(merges[0], task.slices) if merges else []
     if task.slice >= len(pieces):
@@ -295,7 +295,7 @@ def _rebuild_plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
         merged_buckets=tuple(merged),
         spec=merge_spec_of(job.ctx),
         scan_filter=ScanFilter(key_conditions=job.key_conditions),
-        vectors={
+        vector_entries={
             name: entry for piece in pieces for name, entry in _deletion_vector_entries(job.ctx, piece.split).items()
         },
     )
@@ -425,7 +425,7 @@ class _PlanFiles:
         self.columns: dict[str, list[Any]] = {
             name: plan.entries.column(name).to_pylist() for name in columns
         }  # scalar: one a file
-        entries = {id(entry): entry for entry in plan.vectors.values()}.values()
+        entries = {id(entry): entry for entry in plan.vector_entries.values()}.values()
         self.vectors = {
             vector.file_name: DeletionFile(
                 path=path, offset=vector.offset, length=vector.length, cardinality=vector.cardinality

@@ -156,7 +156,7 @@ _STATEMENTS: dict[str, Callable[[Statement], StatementResult | Rows]] = {
     "CREATE": _in_module("insert.create"),
     "DROP": lambda statement: sql.view_ddl.drop_view(statement) or sql.ddl.drop(statement),
     "ALTER": lambda statement: (
-        sql.view_ddl.alter_materialized(statement)
+        sql.view_ddl.alter_materialized_table(statement)
         if statement.tokens.accept("MATERIALIZED", "TABLE")
         else sql.table_changes.alter(statement)
     ),
@@ -166,7 +166,7 @@ _STATEMENTS: dict[str, Callable[[Statement], StatementResult | Rows]] = {
     "SUMMARIZE": lambda statement: statement.backend.summarize(statement),
     "TRUNCATE": _in_module("ddl.truncate"),
     "ANALYZE": _in_module("dml.analyze"),
-    "SHOW": lambda statement: sql.view_ddl.show_view(statement) or sql.show.show(statement),
+    "SHOW": lambda statement: sql.view_ddl.show_views(statement) or sql.show.show(statement),
     "DESCRIBE": _in_module("show.describe"),
     "DESC": _in_module("show.describe"),
 }

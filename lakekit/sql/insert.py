@@ -41,11 +41,11 @@ def create(statement: Statement) -> StatementResult:
     """
     tokens = statement.tokens
     is_replaced = tokens.accept("OR", "REPLACE")
-    view = view_ddl.create_view(statement, is_replaced=is_replaced)
+    view = view_ddl.create_view(statement, or_replace=is_replaced)
     if view is not None:
         return view
     if not is_replaced and tokens.accept("MATERIALIZED", "TABLE"):
-        return view_ddl.create_materialized(statement)
+        return view_ddl.create_materialized_table(statement)
     if not is_replaced and tokens.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
         return ddl.create_database(statement)
     ddl.refuse_others(tokens, "CREATE")
@@ -55,7 +55,7 @@ def create(statement: Statement) -> StatementResult:
         raise tokens.wrong("a table: OR REPLACE and IF NOT EXISTS exclude each other, before it")
     own, name = statement.take_name()
     clause = ddl.parse_table_definition(statement)
-    if tokens.next is None and not clause.fields and clause.options.get("type") not in view_ddl.KINDS:
+    if tokens.next is None and not clause.fields and clause.options.get("type") not in view_ddl.TABLE_KINDS:
         raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
     tokens.refuse_hints(range(tokens.position + 2, tokens.count + 1))
     if is_replaced and own.catalog.exists(name):
@@ -71,7 +71,7 @@ def _create_as_said(
         return _create_table(own, name, clause, is_lenient=is_lenient)
     if is_lenient and own.catalog.exists(name):
         return StatementResult(COMMIT_COLUMNS, [(None, 0)])
-    if clause.options.get("type") in view_ddl.KINDS or "path" in clause.options:
+    if clause.options.get("type") in view_ddl.TABLE_KINDS or "path" in clause.options:
         raise Unsupported(
             f"CREATE TABLE {name} … AS is for tables in the catalog's own folder; create it first, and INSERT",
             feature="catalog.sql",
@@ -97,7 +97,7 @@ def _replace_table(statement: Statement, own: Statement, name: str, clause: ddl.
     """
     if (
         isinstance(own.table(name), (FormatTable, ObjectTable))
-        or clause.options.get("type") in view_ddl.KINDS
+        or clause.options.get("type") in view_ddl.TABLE_KINDS
         or "path" in clause.options
     ):
         raise Unsupported(
@@ -125,10 +125,10 @@ def _create_table(
     """
     how: dict[str, Any] = {"partition_keys": clause.partition_keys, "comment": clause.comment}
     is_elsewhere = "connector" in clause.options and "path" in clause.options
-    if clause.options.get("type") in view_ddl.KINDS:
+    if clause.options.get("type") in view_ddl.TABLE_KINDS:
         statement.create_default_database(name)
     if view_ddl.create_format_or_object_table(
-        statement, name, clause.fields, clause.options, is_lenient=is_lenient, **how
+        statement, name, clause.fields, clause.options, if_not_exists=is_lenient, **how
     ):
         return StatementResult()
     if is_elsewhere:

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _VIEW_COLUMNS = "namespace string, viewName string, isTemporary boolean"
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY")
 _CONNECTOR = "paimon"
-KINDS = (FORMAT_TABLE, OBJECT_TABLE)
+TABLE_KINDS = (FORMAT_TABLE, OBJECT_TABLE)
 """Values of the property `type` for tables of other kinds."""
 
 
 # ---- views ---------------------------------------------------------------------------------------
 
 
-def create_view(statement: Statement, *, is_replaced: bool = False) -> StatementResult | None:
+def create_view(statement: Statement, *, or_replace: bool = False) -> StatementResult | None:
     """Execute CREATE VIEW; return None if the statement creates something else."""
     tokens = statement.tokens
     is_temporary = tokens.accept_any("TEMPORARY", "TEMP") is not None
@@ -47,14 +47,14 @@ def create_view(statement: Statement, *, is_replaced: bool = False) -> Statement
         if is_temporary:
             raise tokens.wrong("VIEW: tables last")
         return None
-    is_lenient = not is_replaced and tokens.accept("IF", "NOT", "EXISTS")
+    is_lenient = not or_replace and tokens.accept("IF", "NOT", "EXISTS")
     statement, name = statement.take_name()
     columns = ddl.names(tokens) if tokens.is_next("(") else None
     comment = tokens.string() if tokens.accept("COMMENT") else None
     tokens.expect("AS")
     tokens.refuse_hints(range(tokens.position + 1, tokens.count + 1))
     statement.create_default_database(name)
-    if is_replaced:
+    if or_replace:
         _drop_replaced_view(statement, name, tokens.remaining_text, columns, is_temporary=is_temporary)
     statement.catalog.create_view(
         name, tokens.remaining_text, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
@@ -91,7 +91,7 @@ def drop_view(statement: Statement) -> StatementResult | None:
     return StatementResult()
 
 
-def show_view(statement: Statement) -> StatementResult | None:
+def show_views(statement: Statement) -> StatementResult | None:
     """Execute SHOW VIEWS and SHOW CREATE VIEW; return None for another SHOW."""
     tokens = statement.tokens
     if tokens.accept("VIEWS"):
@@ -115,7 +115,7 @@ def show_view(statement: Statement) -> StatementResult | None:
 # ---- materialized tables -------------------------------------------------------------------------
 
 
-def create_materialized(statement: Statement) -> StatementResult:
+def create_materialized_table(statement: Statement) -> StatementResult:
     """Execute CREATE MATERIALIZED TABLE; the words up to TABLE have been read."""
     tokens = statement.tokens
     is_lenient = tokens.accept("IF", "NOT", "EXISTS")
@@ -159,7 +159,7 @@ def create_materialized(statement: Statement) -> StatementResult:
     return StatementResult()
 
 
-def alter_materialized(statement: Statement) -> StatementResult:
+def alter_materialized_table(statement: Statement) -> StatementResult:
     """Execute ALTER MATERIALIZED TABLE; the words up to TABLE have been read."""
     tokens, (own, name) = statement.tokens, statement.take_name()
     table = own.table(name)
@@ -206,7 +206,7 @@ def create_format_or_object_table(
     *,
     partition_keys: Sequence[str],
     comment: str | None,
-    is_lenient: bool,
+    if_not_exists: bool,
 ) -> bool:
     """Create a format or object table if the properties ask for one, and return whether they do.
 
@@ -220,9 +220,9 @@ def create_format_or_object_table(
             f"connector {connector!r}: it makes Paimon tables; leave connector out", feature="catalog.sql"
         )
     kind = properties.get("type")
-    if kind not in KINDS:
+    if kind not in TABLE_KINDS:
         return False
-    if is_lenient and statement.catalog.exists(name):
+    if if_not_exists and statement.catalog.exists(name):
         return True
     options = {key: value for key, value in properties.items() if key != "type"}
     needed = "file.format" if kind == FORMAT_TABLE else "object-location"

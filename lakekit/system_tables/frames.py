@@ -159,7 +159,7 @@ def tags(ctx: TableContext) -> pl.DataFrame:
 def branches(ctx: TableContext) -> pl.DataFrame:
     """Return every branch but main."""
     return rows_to_frame(
-        ((b.name, b.created_ms) for b in refs.list_branches(ctx)), {"branch": pl.String, "created": INSTANT_DTYPE}
+        ((b.name, b.changed_ms) for b in refs.list_branches(ctx)), {"branch": pl.String, "created": INSTANT_DTYPE}
     )
 
 
@@ -282,13 +282,13 @@ def describe_entries(ctx: TableContext, entries: ManifestEntries, columns: Seque
 def _entry_column(ctx: TableContext, entries: ManifestEntries, name: str) -> pl.Series:
     match name:
         case "partition":
-            return partition_texts(ctx, entries)
+            return partition_directories(ctx, entries)
         case "min_key" | "max_key":
             return decode_structs(ctx.schema.key_fields, entries.column(name))
         case "kind":
-            return _words_of_codes(entries.column(name), _ENTRY_KIND_NAMES)
+            return _code_names(entries.column(name), _ENTRY_KIND_NAMES)
         case "source":
-            return _words_of_codes(entries.column("file_source"), _FILE_SOURCE_NAMES)
+            return _code_names(entries.column("file_source"), _FILE_SOURCE_NAMES)
         case "creation_time":
             return pl.Series(entries.column(name)).cast(WALL_CLOCK_MS_DTYPE)
         case "extra_files":
@@ -300,7 +300,7 @@ def _entry_column(ctx: TableContext, entries: ManifestEntries, name: str) -> pl.
     return pl.Series(entries.column("file_size" if name == "size_bytes" else name))
 
 
-def _words_of_codes(codes: pa.Array, names: pa.StringArray) -> pl.Series:
+def _code_names(codes: pa.Array, names: pa.StringArray) -> pl.Series:
     """Return the name of each code, null for one without.
 
     Every listing calls this, and Arrow takes less time for it than a query of Polars.
@@ -397,7 +397,7 @@ def decode_structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
     ).to_struct()
 
 
-def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
+def partition_directories(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
     """Return the partition directory of each entry, without a slash at the end.
 
     It is empty in a table without partitions.
@@ -410,7 +410,7 @@ def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
 def _sum_entries(
     ctx: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None
 ) -> pl.DataFrame:
-    parts = [partition_texts(ctx, entries), pl.Series("row", entries.column("partition"))]
+    parts = [partition_directories(ctx, entries), pl.Series("row", entries.column("partition"))]
     parts += [
         pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")
     ]

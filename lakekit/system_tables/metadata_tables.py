@@ -151,7 +151,7 @@ def iso_duration(nanos: int) -> str:
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every branch but main."""
     return rows_to_frame(
-        ((b.name, to_local_wall_ms(b.created_ms)) for b in refs.list_branches(ctx)),
+        ((b.name, to_local_wall_ms(b.changed_ms)) for b in refs.list_branches(ctx)),
         {"branch_name": pl.String, "create_time": TIME_DTYPE},
     )
 

@@ -145,12 +145,14 @@ def check_types(fields: Sequence[Field]) -> None:
             raise refuse_type(field.type, "csv")
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], options: TextOptions) -> pl.DataFrame:
-    """Parse lines to rows of the columns `names`.
+def parse_lines(
+    lines: pl.Series, fields: Sequence[Field], column_names: Sequence[str], options: TextOptions
+) -> pl.DataFrame:
+    """Parse lines to rows of the columns `column_names`.
 
     Every column before a requested one is parsed too, since its bad values make the later ones null or drop the row.
     """
-    count = max((number for number, field in enumerate(fields, 1) if field.name in names), default=0)
+    count = max((number for number, field in enumerate(fields, 1) if field.name in column_names), default=0)
     if not count:
         return pl.DataFrame(height=len(lines))
     columns = []
@@ -164,21 +166,21 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], opti
         )
         column, is_bad = values.parse_values(texts, field.type, options, field.name)
         is_bad = is_bad.fill_null(value=False)
-        if options.mode == "failfast" and is_bad.any():
+        if options.parse_mode == "failfast" and is_bad.any():
             raise Corrupt(
                 f"column {field.name} is {field.type}, but a row holds {texts.filter(is_bad)[0][:80]!r}",
                 field=field.name,
             )
         is_bad_row = is_bad_row | is_bad
-        if field.name in names:
+        if field.name in column_names:
             columns.append(
                 column.to_frame("v").select(pl.when(~is_bad_row).then(pl.col("v")).alias(field.name)).to_series()
             )
-    frame = pl.DataFrame(columns).select(cols(names))
-    return frame.filter(~is_bad_row) if options.mode == "dropmalformed" else frame
+    frame = pl.DataFrame(columns).select(cols(column_names))
+    return frame.filter(~is_bad_row) if options.parse_mode == "dropmalformed" else frame
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
+def format_lines(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
     """Return the lines of the rows of `frame`.
 
     Raises:

@@ -62,20 +62,22 @@ def _check_type(t: DataType) -> None:
 # ---- in --------------------------------------------------------------------------------------------------------------
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], options: TextOptions) -> pl.DataFrame:
-    """Parse lines to rows of the columns `names`.
+def parse_lines(
+    lines: pl.Series, fields: Sequence[Field], column_names: Sequence[str], options: TextOptions
+) -> pl.DataFrame:
+    """Parse lines to rows of the columns `column_names`.
 
     Raises:
         Corrupt: a line is no JSON object (the message quotes its beginning), or a text no value of its column.
     """
-    types = {field.name: field.type for field in fields if field.name in names}
+    types = {field.name: field.type for field in fields if field.name in column_names}
     row = DataType(root="ROW", fields=tuple(Field(name, t) for name, t in types.items()))
     row_lines = lines.filter(lines.str.strip_chars() != "null")
     objects = _decode_lines(row_lines, row, options)
     if not types:
         return pl.DataFrame(height=len(objects))
     cells = objects.struct.unnest()
-    return cells.select(_parse_values(col(name), types[name], options, name).alias(name) for name in names)
+    return cells.select(_parse_values(col(name), types[name], options, name).alias(name) for name in column_names)
 
 
 def _text_dtype(t: DataType) -> pl.DataType:
@@ -161,7 +163,7 @@ def _parse_texts(texts: pl.Series, *, t: DataType, options: TextOptions, name: s
 # ---- out -------------------------------------------------------------------------------------------------------------
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
+def format_lines(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
     """Return the lines of the rows of `frame`.
 
     Raises:

@@ -1,8 +1,9 @@
 """The options of text formats, the interface of a format module, and values as texts.
 
     check_types(fields)                                     raises `Unsupported` for columns its files do not hold
-    parsed(lines, fields, names, options) -> pl.DataFrame   rows of some lines: the columns `names` of `fields`
-    printed(frame, fields, options) -> pl.Series            the lines of some rows
+    parse_lines(lines, fields, column_names, options) -> pl.DataFrame
+                                                            rows of some lines: the columns `column_names` of `fields`
+    format_lines(frame, fields, options) -> pl.Series       the lines of some rows
 
     parse_values(texts, type, options, column)   ->  values, and a mask of the texts that are none
     print_values(column, type, options)          ->  texts; null stays null
@@ -43,9 +44,9 @@ _LINE_ENDS = ("\n", "\r\n", "\r")
 class TextOptions:
     """The options of a table's text files, for readers and writers.
 
-    `delimiter`, `quote`, `escape`, `null_literal`, `has_header` and `mode` belong to CSV, `ignores_errors` to JSON,
-    `line_end` to all formats. `zone` is the time zone of the Java processes that print instants. `timestamp_unit`: how
-    integers are read as timestamps (`text_casts.make_parser`).
+    `delimiter`, `quote`, `escape`, `null_literal`, `has_header` and `parse_mode` belong to CSV, `ignores_errors` to
+    JSON, `line_end` to all formats. `java_zone` is the time zone of the Java processes that print instants.
+    `timestamp_unit`: how integers are read as timestamps (`text_casts.make_parser`).
     """
 
     line_end: str = "\n"
@@ -54,9 +55,9 @@ class TextOptions:
     escape: str = "\\"
     null_literal: str = ""
     has_header: bool = False
-    mode: str = "permissive"
+    parse_mode: str = "permissive"
     ignores_errors: bool = False
-    zone: str = "UTC"
+    java_zone: str = "UTC"
     timestamp_unit: str | None = None
 
     @property
@@ -74,7 +75,7 @@ def text_options_of(
         InvalidOption: a value is not allowed, or two special characters are equal, so that Java's reader cannot tell
             them apart.
     """
-    return _lines_of(
+    return _cached_options(
         tuple(sorted((key, value) for key, value in table_options.items() if key in TEXT_OPTION_KEYS)),
         format_name,
         zone,
@@ -83,7 +84,7 @@ def text_options_of(
 
 
 @lru_cache(maxsize=64)
-def _lines_of(
+def _cached_options(
     pairs: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None
 ) -> TextOptions:
     options = dict(pairs)
@@ -93,13 +94,13 @@ def _lines_of(
         return TextOptions(
             line_end=_text_option(options, ("json.line-delimiter",), "\n"),
             ignores_errors=ignores,
-            zone=zone,
+            java_zone=zone,
             timestamp_unit=timestamp_unit,
         )
     if format_name == "text":
         return TextOptions(
             line_end=_text_option(options, ("text.line-delimiter", "lineSep"), "\n"),
-            zone=zone,
+            java_zone=zone,
             timestamp_unit=timestamp_unit,
         )
     csv = TextOptions(
@@ -109,8 +110,8 @@ def _lines_of(
         escape=_character_option(options, ("csv.escape-character", "escape"), "\\"),
         null_literal=_find_option(options, ("csv.null-literal", "nullvalue"), "")[1],
         has_header=_flag_option(options, ("csv.include-header", "header")),
-        mode=_choice_option(options, ("csv.mode", "mode"), "permissive", _PARSE_MODES),
-        zone=zone,
+        parse_mode=_choice_option(options, ("csv.mode", "mode"), "permissive", _PARSE_MODES),
+        java_zone=zone,
         timestamp_unit=timestamp_unit,
     )
     specials = [csv.delimiter, *(sign for sign in (csv.quote, csv.escape) if sign != "\0")]
@@ -221,10 +222,10 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
         parsed = _decode_base64(texts)
     elif t.root == "DECIMAL":
         parsed = text_casts.make_tolerant_parser(t, column=column)(texts)
-        return parsed.cast(dtype), (~text_casts.is_decimal(texts)).fill_null(value=False)
+        return parsed.cast(dtype), (~text_casts.is_number_text(texts)).fill_null(value=False)
     else:
         parsed = text_casts.make_tolerant_parser(
-            t, column=column, timestamp_unit=options.timestamp_unit, zone=options.zone
+            t, column=column, timestamp_unit=options.timestamp_unit, zone=options.java_zone
         )(texts)
     return parsed.cast(dtype), parsed.is_null() & texts.is_not_null()
 
@@ -253,4 +254,4 @@ def print_values(column: pl.Expr, t: DataType, options: TextOptions) -> pl.Expr:
     """Print values as texts."""
     if t.root in BINARIES:
         return column.bin.encode("base64")
-    return casts.to_java_text(column, t, options.zone)
+    return casts.to_java_text(column, t, options.java_zone)

@@ -29,12 +29,17 @@ def check_types(fields: Sequence[Field]) -> None:
         )
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], options: TextOptions) -> pl.DataFrame:  # noqa: ARG001 - as every format
+def parse_lines(
+    lines: pl.Series,
+    fields: Sequence[Field],  # noqa: ARG001 - as every format
+    column_names: Sequence[str],
+    options: TextOptions,  # noqa: ARG001 - as every format
+) -> pl.DataFrame:
     """Return one row for each line."""
-    return pl.DataFrame([lines.alias(name) for name in names], height=len(lines))
+    return pl.DataFrame([lines.alias(name) for name in column_names], height=len(lines))
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
+def format_lines(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
     """Return the lines of the rows of `frame`.
 
     Raises:

@@ -171,7 +171,7 @@ class CrossPartition:
     engine: str
     target: int
     key_locations: KeyLocationIndex | None = None
-    loads: bool = True
+    loads_existing: bool = True
     snapshot_id: int | None = None
     """The newest snapshot whose keys are in the map, 0 where there was none; None: there is no map, or it begins with
     nothing.
@@ -184,15 +184,15 @@ class CrossPartition:
             ctx=ctx,
             engine=ctx.options.merge_engine,
             target=AssignmentRule.from_options(ctx).target_rows,
-            loads=not overwrite,
+            loads_existing=not overwrite,
         )
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Return the rows to write instead, with their partitions and buckets."""
         if self.key_locations is None:
-            newest = snapshots.latest(self.ctx) if self.loads else None
+            newest = snapshots.latest(self.ctx) if self.loads_existing else None
             self.key_locations = bootstrap_index(self.ctx, newest)
-            self.snapshot_id = (0 if newest is None else newest.id) if self.loads else None
+            self.snapshot_id = (0 if newest is None else newest.id) if self.loads_existing else None
         schema = self.ctx.schema
         number = self.key_locations.number_partitions(
             bucket_assigners.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys))

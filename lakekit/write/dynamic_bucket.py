@@ -115,25 +115,25 @@ class AssignerBuckets:
     counts: dict[int, int]
     open_buckets: list[int]
 
-    def fill_buckets(self, key_count: int, options: AssignmentRule) -> Iterator[tuple[int, int]]:
+    def fill_buckets(self, key_count: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
         """Yield buckets and how many keys go into each, until all are placed or no bucket is left."""
         while key_count and self.open_buckets:
-            room = options.target_rows - self.counts[self.open_buckets[0]]
+            room = rule.target_rows - self.counts[self.open_buckets[0]]
             if room <= 0:
                 self.open_buckets.pop(0)
                 continue
             yield self.open_buckets[0], min(room, key_count)
             self.counts[self.open_buckets[0]] += min(room, key_count)
             key_count -= min(room, key_count)
-        fresh = self.assigner % options.assigner_count
-        while key_count and fresh < options.max_buckets:
+        fresh = self.assigner % rule.assigner_count
+        while key_count and fresh < rule.max_buckets:
             if fresh not in self.counts:
-                count = min(options.target_rows, key_count)
+                count = min(rule.target_rows, key_count)
                 yield fresh, count
                 self.counts[fresh] = count
                 self.open_buckets.append(fresh)
                 key_count -= count
-            fresh += options.assigner_count
+            fresh += rule.assigner_count
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,10 +156,10 @@ class PartitionHashIndex:
     assigners: dict[int, AssignerBuckets] = field(default_factory=dict)
     changed_buckets: set[int] = field(default_factory=set)
     is_used: bool = True
-    last_identifier: int = NO_IDENTIFIER
+    last_commit_identifier: int = NO_IDENTIFIER
     owner: int | None = None
 
-    def assign(self, hashes: Ints, options: AssignmentRule) -> Ints:
+    def assign(self, hashes: Ints, rule: AssignmentRule) -> Ints:
         """Return the bucket of each key, in order; new keys are assigned one."""
         self.is_used = True
         order, starts = _group_by_hash(hashes)
@@ -168,54 +168,52 @@ class PartitionHashIndex:
         new = np.flatnonzero(distinct_buckets == UNKNOWN_BUCKET)
         if len(new):
             arriving = new[np.argsort(order[starts[new]])]
-            distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], options)
+            distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], rule)
             self.key_hashes.add(distinct[new], distinct_buckets[new])
             self.changed_buckets.update(map(int, np.unique(distinct_buckets[new])))
         buckets = np.empty(len(hashes), np.int32)
         buckets[order] = np.repeat(distinct_buckets, np.diff(starts, append=len(hashes)))
         return buckets
 
-    def _assign_new_keys(self, hashes: Ints, options: AssignmentRule) -> NDArray[np.int16]:
+    def _assign_new_keys(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for new keys, given in order of arrival."""
         owners = (
-            options.assigners_of(self.partition, hashes)
+            rule.assigners_of(self.partition, hashes)
             if self.owner is None
             else np.full(len(hashes), self.owner, np.int32)
         )
         buckets = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
-            assigner = self._assigner(int(number), options)
+            assigner = self._assigner(int(number), rule)
             start = 0
-            for bucket, count in assigner.fill_buckets(len(rows), options):
+            for bucket, count in assigner.fill_buckets(len(rows), rule):
                 buckets[rows[start : start + count]] = bucket
                 start += count
             if start < len(rows):
-                buckets[rows[start:]] = self._assign_beyond_limit(hashes[rows[start:]], assigner, options)
+                buckets[rows[start:]] = self._assign_beyond_limit(hashes[rows[start:]], assigner, rule)
         return buckets
 
-    def _assigner(self, number: int, options: AssignmentRule) -> AssignerBuckets:
+    def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
         assigner = self.assigners.get(number)
         if assigner is None:
             own = {
                 bucket: count
                 for bucket, count in sorted(self.row_counts.items())
-                if bucket % options.assigner_count == number % options.assigner_count
+                if bucket % rule.assigner_count == number % rule.assigner_count
             }
             assigner = self.assigners[number] = AssignerBuckets(assigner=number, counts=own, open_buckets=list(own))
         return assigner
 
-    def _assign_beyond_limit(
-        self, hashes: Ints, assigner: AssignerBuckets, options: AssignmentRule
-    ) -> NDArray[np.int16]:
+    def _assign_beyond_limit(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for keys when every bucket is full: by hash, if the number of buckets is limited.
 
         Raises `ValueOutOfRange` if it is not.
         """
-        if not options.is_limited:
+        if not rule.is_limited:
             raise ValueOutOfRange(
-                f"a partition has {len(assigner.counts)} buckets of {options.target_rows} keys each, and no more than "
-                f"{options.max_buckets} are possible: raise dynamic-bucket.target-row-num"
+                f"a partition has {len(assigner.counts)} buckets of {rule.target_rows} keys each, and no more than "
+                f"{rule.max_buckets} are possible: raise dynamic-bucket.target-row-num"
             )
         full_buckets = np.array(sorted(assigner.counts) or sorted(self.row_counts), np.int16)
         return full_buckets[(hashes.view(np.uint32) >> np.uint32(7)) % np.uint32(len(full_buckets))]
@@ -232,7 +230,7 @@ class DynamicBuckets:
     ctx: TableContext
     rule: AssignmentRule
     indexes: dict[bytes, PartitionHashIndex] = field(default_factory=dict)
-    loads: bool = True
+    loads_existing: bool = True
     shard: WriteShard | None = None
 
     @staticmethod
@@ -244,7 +242,7 @@ class DynamicBuckets:
         rule = AssignmentRule.from_options(ctx)
         if shard is not None:
             rule = replace(rule, channel_count=shard.parallelism.assigners, assigner_count=shard.parallelism.assigners)
-        return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, shard=shard)
+        return DynamicBuckets(ctx=ctx, rule=rule, loads_existing=not overwrite, shard=shard)
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its key."""
@@ -275,7 +273,7 @@ class DynamicBuckets:
 
         They are read from the newest snapshot; with a shard, from the snapshot of the whole write.
         """
-        if not missing or not self.loads:
+        if not missing or not self.loads_existing:
             self._load_from_snapshot(missing, None)
         elif self.shard is None:
             snapshots.with_latest(self.ctx, lambda newest: self._load_from_snapshot(missing, newest))
@@ -321,7 +319,7 @@ class DynamicBuckets:
         written: list[str] = []
         try:
             for partition, index in self.indexes.items():
-                if index.is_used and self.loads:
+                if index.is_used and self.loads_existing:
                     bases[partition] = tuple(sorted(index.file_names.values()))
                 for bucket, hashes in index.key_hashes.of_buckets(index.changed_buckets):
                     name = new_name()
@@ -348,8 +346,8 @@ class DynamicBuckets:
         """
         for partition, index in list(self.indexes.items()):
             if index.is_used:
-                index.last_identifier = identifier
-            elif committed is not None and index.last_identifier <= committed:
+                index.last_commit_identifier = identifier
+            elif committed is not None and index.last_commit_identifier <= committed:
                 del self.indexes[partition]
             index.is_used = False
 

@@ -187,7 +187,7 @@ def of_facts(name):
         + manifests.index_html(vectors)
     )
     yield to_svg(levels.to_drawing(levels.build_picture(name, [state], key_names=[name], query=asked)))
-    yield levels.levels_html(name, [state], query=asked)
+    yield levels.levels_tables_html(name, [state], query=asked)
     yield to_svg(Drawing(width=9, height=9, shapes=shapes, description=name))
 
 

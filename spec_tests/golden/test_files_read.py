@@ -120,7 +120,7 @@ def test_columns_that_no_file_has_come_as_often_as_there_are_rows(case, engine):
             found = frame.collect(engine=engine)
             assert found.height == rows
             assert all(found[field.name].null_count() == rows for field in fields)
-            fewer = scan_files(handle, files, paths, fields, system=system, deletions=gone)
+            fewer = scan_files(handle, files, paths, fields, system=system, deleted_rows=gone)
             assert fewer.collect(engine=engine).height == rows - 1
 
 
@@ -128,7 +128,7 @@ def test_a_filter_reaches_the_scan_below_positions_and_casts():
     handle, snapshot = opened("files_row_groups_parquet")
     files, paths = listed(handle, snapshot)
     gone = {files[0].name: np.array([1, 2], np.uint32)}
-    frame = scan_files(handle, files, paths, handle.schema.fields, deletions=gone, filters=[pl.col("k") > 1_500])
+    frame = scan_files(handle, files, paths, handle.schema.fields, deleted_rows=gone, filters=[pl.col("k") > 1_500])
     assert "SELECTION" in frame.explain()
     assert 'col("k")' in frame.explain().partition("SELECTION")[2]
     whole = scan_files(handle, files, paths, handle.schema.fields).collect()
@@ -220,7 +220,7 @@ def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt(case):
     wrong = [replace(files[0], row_count=files[0].row_count + 1), *files[1:]]
     gone = {files[1].name: np.array([0], np.uint32)}
     with pytest.raises(Corrupt, match="rows, the manifest says") as refusal:
-        scan_files(handle, wrong, paths, handle.schema.fields, deletions=gone).collect()
+        scan_files(handle, wrong, paths, handle.schema.fields, deleted_rows=gone).collect()
     assert refusal.value.path == paths[0]
 
 
@@ -228,16 +228,16 @@ def test_rows_are_counted_again_in_a_file_that_was_replaced(table):
     """The count in a footer is cached by what the storage says of the content: another file of that name has its own."""
     handle, files, paths = table("append_plain")
     fields, gone = handle.schema.fields, {files[0].name: np.array([0], np.uint32)}
-    rows = scan_files(handle, files, paths, fields, deletions=gone).collect()
+    rows = scan_files(handle, files, paths, fields, deleted_rows=gone).collect()
     assert rows.height == sum(file.row_count for file in files) - 1
     own = pl.read_parquet(paths[0])
     other = pl.concat([own, own])
     other.write_parquet(paths[0])
     replaced = [replace(files[0], size_bytes=Path(paths[0]).stat().st_size), *files[1:]]
     with pytest.raises(Corrupt, match="rows, the manifest says"):
-        scan_files(handle, replaced, paths, fields, deletions=gone).collect()
+        scan_files(handle, replaced, paths, fields, deleted_rows=gone).collect()
     recounted = [replace(replaced[0], row_count=other.height), *files[1:]]
-    assert scan_files(handle, recounted, paths, fields, deletions=gone).collect().height == rows.height + own.height
+    assert scan_files(handle, recounted, paths, fields, deleted_rows=gone).collect().height == rows.height + own.height
 
 
 def test_a_position_beyond_the_file_is_corrupt():

@@ -23,14 +23,14 @@ def bitmap(numbers):
     found = roaring.RoaringParts()
     for upper in sorted({number >> 16 for number in numbers}):
         lower = BitMap(number & 0xFFFF for number in numbers if number >> 16 == upper)
-        leaf = roaring.ArtNode(kind=roaring.LEAF_NODE, key=upper.to_bytes(6, "big"), number=roaring._add_container(found, (lower, False)))
+        leaf = roaring.ArtNode(kind=roaring.LEAF_NODE, key=upper.to_bytes(6, "big"), container_number=roaring._add_container(found, (lower, False)))
         found.root = roaring._insert_leaf(found.root, leaf, 0)
-    return roaring.encode_bitmap(found)
+    return roaring.encode_bitmap_64(found)
 
 
 def numbers(data):
-    parsed = roaring.decode_bitmap(data, "v")
-    return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring._iter_leaves(parsed.root) for low in parsed.containers[leaf.number][0]}
+    parsed = roaring.decode_bitmap_64(data, "v")
+    return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring._iter_leaves(parsed.root) for low in parsed.containers[leaf.container_number][0]}
 
 
 RECORDED = {
@@ -51,7 +51,7 @@ def test_bytes_of_the_reference(case):
     data = bitmap(values)
     assert (len(data), sha256(data).hexdigest()[:32]) == (size, digest)
     assert numbers(data) == set(values)
-    assert roaring.encode_bitmap(roaring.decode_bitmap(data, "v")) == data
+    assert roaring.encode_bitmap_64(roaring.decode_bitmap_64(data, "v")) == data
 
 
 some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(0, 2**64 - 1), st.integers(0, 60).map(lambda n: n << 16)), max_size=60)
@@ -59,9 +59,9 @@ some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(
 
 @given(one=some, other=some)
 def test_a_union_holds_both(one, other):
-    united = roaring.unite_bitmaps(bitmap(one), bitmap(other), "v")
+    united = roaring.unite_two_bitmaps_64(bitmap(one), bitmap(other), "v")
     assert numbers(united) == one | other
-    assert roaring.unite_bitmaps(united, bitmap(other), "v") == united
+    assert roaring.unite_two_bitmaps_64(united, bitmap(other), "v") == united
 
 
 @settings(max_examples=settings.default.max_examples * 2)

@@ -23,7 +23,7 @@ from lakekit.model.manifests import ManifestFileMeta
 from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden.checks import check_golden_file
-from lakekit.testing.golden.metadata import read_container
+from lakekit.testing.golden.metadata import read_avro_container
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def decoded(data: bytes) -> manifest_entries.ManifestEntries:
 
 
 def body(data: bytes) -> str:
-    return read_container(data)[1][0][1].hex()
+    return read_avro_container(data)[1][0][1].hex()
 
 
 def test_worked_manifest_list() -> None:
@@ -259,7 +259,7 @@ def test_fields_of_newer_writers_are_kept() -> None:
     newer = metadata_records.entry_fields((("_WRITE_COLS_SEQUENCES", ("null", ("array", "long"))),))
     sequences = rewritten(data, newer, lambda row: row | {"_FILE": row["_FILE"] | {"_WRITE_COLS_SEQUENCES": [row["_FILE"]["_FILE_SIZE"]]}})
     found_entries = decoded(sequences)
-    assert read_container(entry_files.encode_entries(found_entries)) == read_container(sequences)
+    assert read_avro_container(entry_files.encode_entries(found_entries)) == read_avro_container(sequences)
     assert manifest_entries.concat_entries([decoded(data), found_entries]).table.column("_WRITE_COLS_SEQUENCES").null_count == len(decoded(data))
 
 

@@ -172,7 +172,7 @@ def test_figures_are_those_of_the_column(data):
     keys = [container.equal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
     assert bsi.compute_totals(payload, len(column), rows) == wanted
-    assert bsi.compute_totals(payload, len(column), rows, bounded=False) == ColumnTotals(len(keys), sum(keys), None, None)
+    assert bsi.compute_totals(payload, len(column), rows, with_bounds=False) == ColumnTotals(len(keys), sum(keys), None, None)
 
 
 @pytest.mark.long

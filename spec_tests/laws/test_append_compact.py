@@ -181,7 +181,7 @@ def append_tables() -> list[str]:
 
 def rows(handle: TableContext, partition: bytes, bucket: int, held: list[DataFileMeta], gone: dict) -> pl.DataFrame:
     paths = [data_file_path(handle, partition, bucket, file) for file in held]
-    return scan_files(handle, held, paths, handle.schema.fields, deletions=gone).collect()
+    return scan_files(handle, held, paths, handle.schema.fields, deleted_rows=gone).collect()
 
 
 @pytest.mark.long

@@ -213,10 +213,10 @@ def test_merging_keeps_every_file(some, limit):
     found = build_picture("bucket", some, limit=limit)
     every = [file for state in some for file in (*state.files, *state.removed_files)]
     assert sorted(file.name for box in found.boxes for file in box.files) == sorted(file.name for file in every)
-    assert (len(every) > limit) == bool(found.merge_note)
+    assert (len(every) > limit) == bool(found.grouping_note)
     if len(every) > limit:
         assert len(found.boxes) <= max(limit, sum(len({file.level for file in files}) for state in some for files in (state.files, state.removed_files)))
-        assert str(len(every)) in found.merge_note
+        assert str(len(every)) in found.grouping_note
         assert any(isinstance(mark, TextShape) and "neighbours" in mark.text for mark in found.shapes)
     else:
         assert all(len(box.files) == 1 for box in found.boxes)
@@ -233,7 +233,7 @@ def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     found = build_picture("bucket", [BucketState(snapshot_id=1, files=files, opened_names=frozenset({"data-5000", "data-77"}))])
     assert len(found.boxes) <= levels.MAX_BOXES
     assert [box.name for box in found.boxes if box.state == "lit"] == ["data-77", "data-5000"]
-    assert "10 000 files" in found.merge_note
+    assert "10 000 files" in found.grouping_note
 
 
 @FEW
@@ -243,7 +243,7 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
     state = replace(state, files=hostile)
     title = "<b>bucket</b>"
     found = build_picture(title, [state], is_append=is_append)
-    for page in (to_svg(levels.to_drawing(found)), levels.levels_html(title, [state], is_append=is_append)):
+    for page in (to_svg(levels.to_drawing(found)), levels.levels_tables_html(title, [state], is_append=is_append)):
         assert "<script" not in page
         assert "<b>bucket" not in page
     drawn = levels.to_drawing(found)

@@ -229,13 +229,13 @@ def test_partitions_that_rest_are_forgotten_once_they_are_committed():
     list(router.split_by_bucket(rows((1, 1), (1, 2)), handle, found))
     one, two = found.indexes
     found.evict_committed(1, None)
-    assert [found.indexes[each].last_identifier for each in (one, two)] == [1, 1]
+    assert [found.indexes[each].last_commit_identifier for each in (one, two)] == [1, 1]
     list(router.split_by_bucket(rows((5, 2)), handle, found))
     found.evict_committed(2, 0)
     assert set(found.indexes) == {one, two}
     found.evict_committed(3, 1)
     assert set(found.indexes) == {two}
-    assert found.indexes[two].last_identifier > NO_IDENTIFIER
+    assert found.indexes[two].last_commit_identifier > NO_IDENTIFIER
 
 
 def test_a_torn_index_file_is_refused():

@@ -29,7 +29,7 @@ def test_held_keys_answer_as_files_do(text, tmp_path):
     frames = [section(pl.DataFrame([column, pl.Series("v", np.arange(len(column)), pl.Int32)])) for column in numbers]
     runs = tuple(SortedRun(level=level, files=tuple(write(handle, frame, level=level))) for level, frame in zip((3, 5), frames, strict=True))
     deleted = {runs[0].files[0].name: np.array([0, 5, 7], np.uint64)}
-    older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=runs, vectors=deleted)
+    older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=runs, deleted_positions=deleted)
     asked = pl.Series("k", np.random.default_rng(2).permutation(5000)[:900]).cast(numbers[0].to_physical().dtype).cast(dtype).to_frame()
     for _ in range(2):  # read, and then held
         by_number, by_join = look_up_rows(older, asked, ("k", "v")), _look_up_by_join(older, asked, ("k", "v"))
@@ -46,7 +46,7 @@ def test_keys_that_do_not_ascend_are_not_held(tmp_path):
     files = tuple(write(handle, rows, level=5))
     files = tuple(replace(file, min_key=file.max_key, max_key=file.max_key) for file in files)
     older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=(SortedRun(level=5, files=files),))
-    assert held_keys.find_key_rows(handle, files[0], older.file_path(files[0]), np.array([2]), span=1.0) is None
+    assert held_keys.find_rows_by_cached_keys(handle, files[0], older.file_path(files[0]), np.array([2]), span=1.0) is None
     assert look_up_rows(older, pl.DataFrame({"k": [9]}), ()).positions[files[0].name].tolist() == [3]
 
 

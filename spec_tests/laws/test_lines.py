@@ -52,7 +52,7 @@ def test_csv_is_read_as_it_was_written(rows, options):
     how = text_options_of(options, "csv")
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     kept = frame.with_columns(pl.when(pl.col("s") != how.null_literal).then(pl.col("s")))  # a text that is the null literal is null
-    assert csv.parsed(csv.printed(frame, COLUMNS, how), COLUMNS, list(SCHEMA), how).equals(kept)
+    assert csv.parse_lines(csv.format_lines(frame, COLUMNS, how), COLUMNS, list(SCHEMA), how).equals(kept)
 
 
 @pytest.mark.long
@@ -60,10 +60,10 @@ def test_csv_is_read_as_it_was_written(rows, options):
 @given(ROWS)
 def test_json_is_read_as_it_was_written(rows):
     how, frame = TextOptions(), pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    lines = json.printed(frame, COLUMNS, how)
+    lines = json.format_lines(frame, COLUMNS, how)
     assert not lines.str.contains("[\r\n]").any()
-    assert json.parsed(lines, COLUMNS, list(SCHEMA), how).equals(frame)
-    assert json.parsed(lines, COLUMNS, ["x", "k"], how).equals(frame.select("x", "k"))
+    assert json.parse_lines(lines, COLUMNS, list(SCHEMA), how).equals(frame)
+    assert json.parse_lines(lines, COLUMNS, ["x", "k"], how).equals(frame.select("x", "k"))
 
 
 @settings(max_examples=25, deadline=None)
@@ -129,32 +129,32 @@ THREE = COLUMNS[:3]
 
 def test_what_a_mistake_does_is_an_option():
     def rows(**options):
-        return csv.parsed(MISTAKES, THREE, ["k", "s", "x"], TextOptions(**options)).rows()
+        return csv.parse_lines(MISTAKES, THREE, ["k", "s", "x"], TextOptions(**options)).rows()
 
     assert rows() == [(1, "a", 2.5), (None, None, None), (2, "c", None), (3, "d", None)]
     assert rows(mode="dropmalformed") == [(1, "a", 2.5), (3, "d", None)]
     with pytest.raises(Corrupt, match="column k is INT, but a row holds 'x'"):
         rows(mode="failfast")
-    assert csv.parsed(MISTAKES, THREE, ["x"], TextOptions())["x"].to_list() == [2.5, None, None, None]  # whatever else is read
+    assert csv.parse_lines(MISTAKES, THREE, ["x"], TextOptions())["x"].to_list() == [2.5, None, None, None]  # whatever else is read
 
 
 def test_mistakes_of_json():
     lines = pl.Series(['{"k":1}', "[1]", '{"k":"x","s":"y"}', "", "{broken", '{"k":{"a":1}}'])
     with pytest.raises(Corrupt, match="Failed to parse JSON line"):
-        json.parsed(lines, COLUMNS, ["k"], TextOptions())
+        json.parse_lines(lines, COLUMNS, ["k"], TextOptions())
     with pytest.raises(Corrupt, match="column k is INT, but a line holds 'x'"):
-        json.parsed(lines[[0, 2]], COLUMNS, ["k"], TextOptions())
-    assert json.parsed(lines, COLUMNS, ["k", "s"], TextOptions(ignores_errors=True)).rows() == [(1, None), (None, "y"), (None, None)]
+        json.parse_lines(lines[[0, 2]], COLUMNS, ["k"], TextOptions())
+    assert json.parse_lines(lines, COLUMNS, ["k", "s"], TextOptions(ignores_errors=True)).rows() == [(1, None), (None, "y"), (None, None)]
 
 
 def test_maps_without_keys_and_line_ends_inside_values_are_refused():
     column = Field("m", "MAP<STRING, INT>")
     frame = pl.DataFrame({"m": [[{"key": None, "value": 1}]]}, schema={"m": pl.List(pl.Struct({"key": pl.String, "value": pl.Int32}))})
     with pytest.raises(ValueOutOfRange, match="a map with a null key, which json files do not have"):
-        json.printed(frame, [column], TextOptions())
+        json.format_lines(frame, [column], TextOptions())
     for text in ("a\nb", "a\rb"):
         with pytest.raises(ValueOutOfRange, match="column s holds a line end"):
-            csv.printed(pl.DataFrame({"s": [text]}), COLUMNS[1:2], TextOptions())
+            csv.format_lines(pl.DataFrame({"s": [text]}), COLUMNS[1:2], TextOptions())
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
         every = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files]).unique(maintain_order=True)
         keys = pl.concat([every, stranger(every)])
         for output in (0, 4):
-            older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=levels.runs_above(output), vectors=vectors.positions)
+            older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=levels.runs_above(output), deleted_positions=vectors.positions)
             want = walked(older, keys, columns)
             found = look_up_rows(older, keys, columns)
             assert sorted(map(repr, found.rows.to_dicts())) == sorted(repr(row) for row, _, _ in want.values())

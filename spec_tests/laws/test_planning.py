@@ -399,7 +399,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
     plan = plan_read(handle, position, limit=limit)
     assert table(case).scan().head(limit).collect().height == min(limit, total)
     counts = plan.entries.integers("row_count")[plan.raw_indices]
-    if whole.vectors:
+    if whole.vector_entries:
         assert len(plan.raw_indices) == len(whole.raw_indices)  # nobody knows how many rows of a file are deleted before its vector is read
     else:
         assert int(counts.sum()) >= min(limit, total)

@@ -121,7 +121,7 @@ def test_somebody_else_was_faster(tmp_path, options):
     late = table._context()
     with RowChange.of(late, only_adds=True) as change:
         stored = TargetRows.at_newest(late).file_rows()
-        delete_rows(change, stored, stored.matching_positions(pl.col("k") == 1))
+        delete_rows(change, stored, stored.matching_row_numbers(pl.col("k") == 1))
         table.delete("k = 2")
         before = files(table)
         with pytest.raises(lk.Conflict, match="File deletion conflicts"):

@@ -401,21 +401,21 @@ def test_counts_below_keep_their_type(tmp_path):
 
 
 def test_a_leaf_that_its_path_does_not_lead_to_is_corrupt():
-    sound = roaring.decode_bitmap(roaring.encode_bitmap(bitmap_of(1, 1 << 40)), "v")
+    sound = roaring.decode_bitmap_64(roaring.encode_bitmap_64(bitmap_of(1, 1 << 40)), "v")
     assert sound.root.kind != roaring.LEAF_NODE
-    data = bytearray(roaring.encode_bitmap(sound))
+    data = bytearray(roaring.encode_bitmap_64(sound))
     at = data.index(bytes([0, 1, 0, 0, 0, 0])[:6]) if bytes([0, 1, 0, 0, 0, 0]) in data else None
     assert at is not None
     data[at + 1] = 7
     with pytest.raises(Corrupt, match="no 64-bit bitmap"):
-        roaring.decode_bitmap(bytes(data), "v")
+        roaring.decode_bitmap_64(bytes(data), "v")
 
 
 def bitmap_of(*values: int) -> roaring.RoaringParts:
     found = roaring.RoaringParts()
     for value in values:
         key = struct.pack(">Q", value)[: roaring.KEY_BYTES]
-        leaf = roaring.ArtNode(kind=roaring.LEAF_NODE, key=key, number=roaring._add_container(found, (BitMap([value & 0xFFFF]), False)))
+        leaf = roaring.ArtNode(kind=roaring.LEAF_NODE, key=key, container_number=roaring._add_container(found, (BitMap([value & 0xFFFF]), False)))
         found.root = roaring._insert_leaf(found.root, leaf, 0)
     return found
 

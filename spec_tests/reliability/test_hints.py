@@ -271,5 +271,5 @@ def facts(handle: TableContext) -> tuple[object, ...]:
         schemas.list_ids(handle),
         refs.list_tag_names(handle),
         refs.list_branch_names(handle),
-        refs.consumer_ids(handle),
+        refs.list_consumer_ids(handle),
     )

@@ -56,7 +56,7 @@ class FilesystemMetastore:
     root: str
 
     @property
-    def where(self) -> str:
+    def address(self) -> str:
         """The path of the warehouse, as `Metastore.where`."""
         return self.root
 
@@ -78,8 +78,8 @@ class FilesystemMetastore:
         stat = confine(self.storage, folder).stat(folder)
         return stat is not None and stat.is_dir
 
-    def is_linked(self, database: str) -> bool:
-        """Return whether the folder of the database is a link, as `Metastore.is_linked`."""
+    def has_linked_folder(self, database: str) -> bool:
+        """Return whether the folder of the database is a link, as `Metastore.has_linked_folder`."""
         return protocol.symlink_target(self.storage, build_path(self.root, database)) is not None
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
@@ -175,12 +175,12 @@ class FilesystemMetastore:
             metastore.check_own_folder(self.storage, self.root, name.database)
         metastore.move_table_folder(self.locate(old), build_path(self.root, new.database, new.table), [self.root])
 
-    def list_existing(self, database: str | None = None) -> list[str]:
+    def list_in_warehouse(self, database: str | None = None) -> list[str]:
         """Raise `Unsupported`: each folder with a schema is a table already, so nothing can be registered."""
         raise _nothing_to_register(self.root, database)
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
-        """Raise `Unsupported`, as `list_existing`."""
+        """Raise `Unsupported`, as `list_in_warehouse`."""
         raise _nothing_to_register(self.root, name.full)
 
 

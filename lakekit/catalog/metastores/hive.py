@@ -75,17 +75,24 @@ def is_external_entry(entry: Entry) -> bool:
 
 
 def new_entry(
-    database: str, table: str, schema: TableSchema, location: str, *, now_ms: int, is_external: bool, is_syncing: bool
+    database: str,
+    table: str,
+    schema: TableSchema,
+    location: str,
+    *,
+    now_ms: int,
+    is_external: bool,
+    copies_options: bool,
 ) -> Entry:
     """Return the entry of a new table."""
     options = (
         schema.options
-        if is_syncing
+        if copies_options
         else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
     )
     parameters = {
         **options,
-        **(_key_properties(schema) if is_syncing else {}),
+        **(_key_properties(schema) if copies_options else {}),
         "table_type": "PAIMON",
         "storage_handler": _STORAGE_HANDLER,
     }
@@ -115,20 +122,20 @@ def new_entry(
     return _set_columns(entry, schema)
 
 
-def update_entry(entry: Entry, schema: TableSchema, removed_names: Iterable[str], *, is_syncing: bool) -> Entry:
+def update_entry(entry: Entry, schema: TableSchema, removed_options: Iterable[str], *, copies_options: bool) -> Entry:
     """Return the entry after the table's schema changed; parameters of other engines stay."""
     options = (
         schema.options
-        if is_syncing
+        if copies_options
         else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
     )
-    removed_keys = set(removed_names)
+    removed_keys = set(removed_options)
     parameters = {
         key: value
         for key, value in {
             **entry.get("parameters", {}),
             **options,
-            **(_key_properties(schema) if is_syncing else {}),
+            **(_key_properties(schema) if copies_options else {}),
         }.items()
         if key not in removed_keys
     }
@@ -192,7 +199,7 @@ class HiveMetastore:
     settings: CatalogOptions = field(repr=False)
 
     @property
-    def where(self) -> str:
+    def address(self) -> str:
         return redact_uri(self.settings.uri or "")
 
     def _connect(self) -> AbstractContextManager[HiveClient]:
@@ -207,7 +214,7 @@ class HiveMetastore:
     def has_database(self, database: str) -> bool:
         return self._find_database(database) is not None
 
-    def is_linked(self, database: str) -> bool:  # noqa: ARG002 - every table has a place of its own
+    def has_linked_folder(self, database: str) -> bool:  # noqa: ARG002 - every table has a place of its own
         return False
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
@@ -227,7 +234,7 @@ class HiveMetastore:
         except HiveRefusal as refused:
             if refused.exception_name != "AlreadyExistsException":
                 raise
-            raise DatabaseAlreadyExists(f"database {database} is in {self.where} already", name=database) from None
+            raise DatabaseAlreadyExists(f"database {database} is in {self.address} already", name=database) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
         entry, removed = dict(self._find_database(database) or {}), list(remove)
@@ -255,7 +262,9 @@ class HiveMetastore:
             for key, name in _DATABASE_FIELDS.items()
             if (key in properties or key in removed) and (stored.get(name) or "") != entry[name]
         ):
-            warn_user(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
+            warn_user(
+                f"the metastore {self.address} does not change {', '.join(unchanged)} of a database that is there"
+            )
 
     def properties(self, database: str) -> dict[str, str]:
         entry = self._find_database(database) or {}
@@ -331,7 +340,7 @@ class HiveMetastore:
             catalog=self,
             database=name.database,
             table=name.table,
-            is_partitioned=bool((entry or {}).get("partitionKeys")),
+            has_metastore_partitions=bool((entry or {}).get("partitionKeys")),
         )
         return TableLocation(name=name.full, storage=storage, paths=TablePaths(root=root), catalog_env=environment)
 
@@ -365,7 +374,7 @@ class HiveMetastore:
             now_ms=REAL_RUNTIME.now_ms(),
             is_external=self.settings.of("table.type") == "external"
             or schema.options.get("external", "").lower() == "true",
-            is_syncing=self.settings.of("sync-all-properties"),
+            copies_options=self.settings.of("sync-all-properties"),
         )
         try:
             with self._connect() as client:
@@ -374,10 +383,10 @@ class HiveMetastore:
             if refused.exception_name != "AlreadyExistsException":
                 raise
             raise TableAlreadyExists(
-                f"{name.full} is in {self.where} already, made at the same moment", name=name.full
+                f"{name.full} is in {self.address} already, made at the same moment", name=name.full
             ) from None
 
-    def list_existing(self, database: str | None = None) -> list[str]:
+    def list_in_warehouse(self, database: str | None = None) -> list[str]:
         if database is None:
             return (
                 warehouse.list_databases(self.settings.storage, self.settings.warehouse)
@@ -419,7 +428,7 @@ class HiveMetastore:
         _check_case(new.table)
         entry, source = self.find_entry(old.database, old.table), self.locate(old)
         if entry is None:
-            raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
+            raise StorageFailed(f"{old.full} went away from {self.address} at this moment", path=self.address)
         wanted = self.locate(new)
         if not is_external_entry(entry) and wanted.storage.stat(wanted.paths.root) is not None:
             raise StorageFailed(
@@ -451,14 +460,16 @@ class HiveMetastore:
 
     # ---- what a table's changes need -------------------------------------------------------------
 
-    def update_table_entry(self, database: str, table: str, schema: TableSchema, removed_names: Iterable[str]) -> None:
+    def update_table_entry(
+        self, database: str, table: str, schema: TableSchema, removed_options: Iterable[str]
+    ) -> None:
         """Update the entry of a table by its schema."""
         entry = self.find_entry(database, table)
         if entry is not None:
             self._alter_table(
                 database,
                 table,
-                update_entry(entry, schema, removed_names, is_syncing=self.settings.of("sync-all-properties")),
+                update_entry(entry, schema, removed_options, copies_options=self.settings.of("sync-all-properties")),
             )
 
     @contextmanager
@@ -526,14 +537,14 @@ class HiveEnvironment:
     catalog: HiveMetastore
     database: str
     table: str
-    is_partitioned: bool = False
+    has_metastore_partitions: bool = False
 
     def lock(self, branch: str) -> AbstractContextManager[HeldLock]:  # noqa: ARG002 - a metastore knows no branches
         """Hold the table's lock if the catalog's options enable locks.
 
         Raises: `Unsupported` for tables whose partitions the metastore stores.
         """
-        if self.is_partitioned:
+        if self.has_metastore_partitions:
             raise Unsupported(
                 f"{self.database}.{self.table} keeps its partitions in the metastore, where lakekit registers none; "
                 "write it with the Java engine",

@@ -112,7 +112,7 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
             feature="option.lock.type",
         )
     catalog = JdbcMetastore(
-        database=JdbcDatabase(
+        sql_database=JdbcDatabase(
             uri=settings.uri or "",
             driver_options=FrozenDict(settings.driver_options),
             redacted_uri=redact_uri(settings.uri or ""),
@@ -124,9 +124,9 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
         timeout_ms=settings.of("lock-acquire-timeout"),
         max_sleep_ms=settings.of("lock-check-max-sleep"),
         lock_id_length=settings.of("lock-key-max-length"),
-        is_syncing=settings.of("sync-all-properties"),
+        copies_options=settings.of("sync-all-properties"),
     )
-    _ = catalog.database.dialect
+    _ = catalog.sql_database.dialect
     return catalog
 
 
@@ -134,7 +134,7 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
 class JdbcMetastore:
     """Databases and tables of the catalog `key`, which are rows of tables in a SQL database."""
 
-    database: JdbcDatabase
+    sql_database: JdbcDatabase
     storage: Storage
     root: str
     key: str
@@ -142,12 +142,12 @@ class JdbcMetastore:
     timeout_ms: int
     max_sleep_ms: int
     lock_id_length: int
-    is_syncing: bool
+    copies_options: bool
     _ready: list[bool] = field(default_factory=list, compare=False, repr=False)
 
     @property
-    def where(self) -> str:
-        return self.database.redacted_uri
+    def address(self) -> str:
+        return self.sql_database.redacted_uri
 
     # ---- databases -------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class JdbcMetastore:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise DatabaseAlreadyExists(
-                f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database
+                f'database {database} is in "{self.address}" already, perhaps spelt with other cases', name=database
             ) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
@@ -246,7 +246,7 @@ class JdbcMetastore:
         if odd := [table for table in raw if not identifier.is_table_name(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
             warn_user(
-                f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are "
+                f"{self.address} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are "
                 "gone, and no folder was touched"
             )
         folder = build_path(self.root, database)
@@ -259,7 +259,7 @@ class JdbcMetastore:
             )
         self.storage.remove_directories([folder])
 
-    def is_linked(self, database: str) -> bool:
+    def has_linked_folder(self, database: str) -> bool:
         return protocol.symlink_target(self.storage, build_path(self.root, database)) is not None
 
     # ---- tables ----------------------------------------------------------------------------------
@@ -307,10 +307,10 @@ class JdbcMetastore:
                 self.storage.delete([ground.paths.schema(0)])  # ours: it was made where none was
                 if not isinstance(failed, DuplicateKey):
                     raise
-                raise _identifier_taken(self.where, name) from None
+                raise _identifier_taken(self.address, name) from None
         table_context.schema_changed(ground, schema)
 
-    def list_existing(self, database: str | None = None) -> list[str]:
+    def list_in_warehouse(self, database: str | None = None) -> list[str]:
         return (
             metastore.list_databases(self.storage, self.root)
             if database is None
@@ -325,7 +325,7 @@ class JdbcMetastore:
                 self._insert_table(name)
             except DuplicateKey:
                 if not self.has_table(name.database, name.table):
-                    raise _identifier_taken(self.where, name) from None
+                    raise _identifier_taken(self.address, name) from None
                 is_new = False  # another process did the same
         table_context.schema_changed(self.locate(name), schema)
         return is_new
@@ -384,7 +384,7 @@ class JdbcMetastore:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise ViewAlreadyExists(
-                f"{name.full} is a view in {self.where} already, perhaps spelt with other cases",
+                f"{name.full} is a view in {self.address} already, perhaps spelt with other cases",
                 name=name.full,
             ) from None
 
@@ -426,7 +426,7 @@ class JdbcMetastore:
             retry_while_busy(update, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise TableAlreadyExists(
-                f"{self.where} has a row for {new.full} already; {old.full} keeps its name",
+                f"{self.address} has a row for {new.full} already; {old.full} keeps its name",
                 name=new.full,
             ) from None
 
@@ -447,13 +447,13 @@ class JdbcMetastore:
             return
         if rows:
             raise TableAlreadyExists(
-                f"{name.full} is a view in {self.where}; a table and a view do not share a name",
+                f"{name.full} is a view in {self.address}; a table and a view do not share a name",
                 name=name.full,
             )
 
     @contextmanager
     def _open_session(self) -> Iterator[JdbcSession]:
-        with self.database.session() as session:
+        with self.sql_database.session() as session:
             if not self._ready:
                 self._create_catalog_tables(session)
                 self._ready.append(True)
@@ -478,7 +478,7 @@ class JdbcMetastore:
         copied = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _MAX_VALUE_LENGTH}
         if copied != wanted:
             warn_user(
-                f"{database}.{table}: {', '.join(sorted({*wanted} - {*copied}))[:200]} is too long for {self.where}, "
+                f"{database}.{table}: {', '.join(sorted({*wanted} - {*copied}))[:200]} is too long for {self.address}, "
                 "which keeps a copy of options"
             )
 
@@ -495,7 +495,7 @@ class JdbcMetastore:
         with self._open_session():  # the lock's own table is there from now on
             pass
         return JdbcLock(
-            database=self.database,
+            database=self.sql_database,
             lock_id=f"{self.key}.{database}.{table}",
             timeout_ms=self.timeout_ms,
             max_sleep_ms=self.max_sleep_ms,
@@ -523,7 +523,7 @@ class JdbcEnvironment:
 
         A failure causes a warning, since the table itself has changed already.
         """
-        if self.catalog.is_syncing:
+        if self.catalog.copies_options:
             try:
                 self.catalog.copy_table_options(self.database, self.table, schema)
             except StorageFailed as failed:

@@ -41,7 +41,7 @@ def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tu
     return numbers, present
 
 
-@declare_aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMERIC_ROOTS), retracts=True)
+@declare_aggregate("sum", type_problem=require_type_roots("sum", "NumericType", *NUMERIC_ROOTS), can_retract=True)
 def fold_sum(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Add all values, ignoring nulls; a retracted value is subtracted, also from nothing."""
     if function.type.root == "DECIMAL":
@@ -70,7 +70,9 @@ def fold_sum(function: FieldFunction, versions: Versions, column: pl.Series, ops
     return from_physical(column, total, seen)
 
 
-@declare_aggregate("product", refuses=require_type_roots("product", "NumericType", *NUMERIC_ROOTS), retracts=True)
+@declare_aggregate(
+    "product", type_problem=require_type_roots("product", "NumericType", *NUMERIC_ROOTS), can_retract=True
+)
 def fold_product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Multiply all values, ignoring nulls; a retracted value divides (integers toward zero), but not nothing."""
     if function.type.root == "DECIMAL":
@@ -107,7 +109,9 @@ def _divide_retracted(function: FieldFunction, upper: Array, lower: Array, mask:
     return down + ((upper % safe != 0) & ((upper < 0) != (safe < 0))).astype(upper.dtype)
 
 
-@declare_aggregate("count", refuses=require_type_roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
+@declare_aggregate(
+    "count", type_problem=require_type_roots("count", "INT or BIGINT", "INT", "BIGINT"), can_retract=True
+)
 def fold_count(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Count the values added less those retracted; never null. Engine 0.8.2 has it, later ones refuse it."""
     numbers, present = arrange_values(versions, column, 0)
@@ -127,13 +131,13 @@ def fold_count(function: FieldFunction, versions: Versions, column: pl.Series, o
     return from_physical(column, counts, seen)
 
 
-@declare_aggregate("bool_and", refuses=require_type_roots("bool and", "BooleanType", "BOOLEAN"))
+@declare_aggregate("bool_and", type_problem=require_type_roots("bool and", "BooleanType", "BOOLEAN"))
 def fold_bool_and(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return whether all values that are not null are true."""
     return _fold_booleans(versions, column, ops, neutral=1)
 
 
-@declare_aggregate("bool_or", refuses=require_type_roots("bool or", "BooleanType", "BOOLEAN"))
+@declare_aggregate("bool_or", type_problem=require_type_roots("bool or", "BooleanType", "BOOLEAN"))
 def fold_bool_or(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return whether any value is true."""
     return _fold_booleans(versions, column, ops, neutral=0)

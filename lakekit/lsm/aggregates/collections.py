@@ -179,7 +179,7 @@ def has_list(versions: Versions, lists: FlattenedLists, places: Ints, keys: Ints
 # ---- collect ---------------------------------------------------------------------------------------------------------
 
 
-@declare_aggregate("collect", refuses=require_type_roots("collect", "Array", "ARRAY"), retracts=True)
+@declare_aggregate("collect", type_problem=require_type_roots("collect", "Array", "ARRAY"), can_retract=True)
 def fold_collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return all elements, oldest version first; with `distinct` each once.
 
@@ -271,7 +271,7 @@ def lists_by_key(
 # ---- maps ------------------------------------------------------------------------------------------------------------
 
 
-@declare_aggregate("merge_map", refuses=require_type_roots("merge map", "MAP", "MAP"), retracts=True)
+@declare_aggregate("merge_map", type_problem=require_type_roots("merge map", "MAP", "MAP"), can_retract=True)
 def fold_merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return one map of all, later values of a map key winning; a retracted map removes its keys."""
     pool = flatten_lists(column.gather(versions.row_numbers))
@@ -334,7 +334,7 @@ def _refuses_keytime(function: FieldFunction) -> str | None:
     return None
 
 
-@declare_aggregate("merge_map_with_keytime", refuses=_refuses_keytime)
+@declare_aggregate("merge_map_with_keytime", type_problem=_refuses_keytime)
 def merge_map_with_keytime(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:
@@ -399,7 +399,7 @@ def _refuses_partial(function: FieldFunction) -> str | None:
     )
 
 
-@declare_aggregate("nested_update", refuses=_nested_update_problem, retracts=True)
+@declare_aggregate("nested_update", type_problem=_nested_update_problem, can_retract=True)
 def nested_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return all rows of the nested table; with a nested key, the last row of each.
 
@@ -532,7 +532,7 @@ def _make_limited_agg(
     return agg
 
 
-@declare_aggregate("nested_partial_update", refuses=_refuses_partial)
+@declare_aggregate("nested_partial_update", type_problem=_refuses_partial)
 def nested_partial_update(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:

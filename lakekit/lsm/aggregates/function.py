@@ -103,24 +103,24 @@ AGGREGATE_FUNCTIONS: dict[str, Aggregate] = {}
 """Every function that was declared, by name."""
 
 
-def accept_any_type(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
+def accept_any_type(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `type_problem`
     """Accept every type."""
     return None
 
 
-def require_type_roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
+def require_type_roots(function_name: str, expected_type: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
     """Return a check that a column's type has one of those roots; the message is the reference's."""
 
     def refuses(function: FieldFunction) -> str | None:
         if function.type.root in allowed:
             return None
-        return f"Data type for {label} column must be '{wanted}' but was '{function.type}'."
+        return f"Data type for {function_name} column must be '{expected_type}' but was '{function.type}'."
 
     return refuses
 
 
 def declare_aggregate(
-    name: str, *, refuses: Callable[[FieldFunction], str | None] = accept_any_type, retracts: bool = False
+    name: str, *, type_problem: Callable[[FieldFunction], str | None] = accept_any_type, can_retract: bool = False
 ) -> Callable[[Fold], Fold]:
     """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""
 
@@ -128,7 +128,7 @@ def declare_aggregate(
         if name in AGGREGATE_FUNCTIONS:
             msg = f"aggregate function {name!r} is declared twice"
             raise ValueError(msg)
-        AGGREGATE_FUNCTIONS[name] = Aggregate(name=name, fold=fold, type_problem=refuses, can_retract=retracts)
+        AGGREGATE_FUNCTIONS[name] = Aggregate(name=name, fold=fold, type_problem=type_problem, can_retract=can_retract)
         return fold
 
     return declare

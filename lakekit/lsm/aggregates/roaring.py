@@ -65,8 +65,8 @@ _MAX_VALUE = 0xFFFF
 class ArtNode:
     """A node of the tree.
 
-    A leaf has `key` and its container's `number`. Other nodes have `prefix` and `children` by byte, with their `slots`
-    in a node of 48.
+    A leaf has `key` and `container_number`. Other nodes have `prefix` and `children` by byte, with
+    their `slots` in a node of 48.
     """
 
     kind: int
@@ -74,7 +74,7 @@ class ArtNode:
     children: dict[int, ArtNode] = field(default_factory=dict)
     slots: dict[int, int] = field(default_factory=dict)
     key: bytes = b""
-    number: int = 0
+    container_number: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,32 +83,32 @@ class RoaringParts:
 
     root: ArtNode | None = None
     containers: list[tuple[BitMap, bool] | None] = field(default_factory=list)
-    last: int = -1
+    last_slot: int = -1
 
 
-def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
+def unite_two_bitmaps_64(accumulator: bytes, value: bytes, column: str) -> bytes:
     """Return the union of two bitmaps, in the bytes of the reference. Raises `Corrupt`."""
-    both, other = decode_bitmap(accumulator, column), decode_bitmap(value, column)
+    both, other = decode_bitmap_64(accumulator, column), decode_bitmap_64(value, column)
     for leaf in _iter_leaves(other.root):
-        container = other.containers[leaf.number]
+        container = other.containers[leaf.container_number]
         if container is None:
             raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
         mine = _find_leaf(both.root, leaf.key)
         if mine is None:
             both.root = _insert_leaf(
-                both.root, ArtNode(kind=LEAF_NODE, key=leaf.key, number=_add_container(both, container)), 0
+                both.root, ArtNode(kind=LEAF_NODE, key=leaf.key, container_number=_add_container(both, container)), 0
             )
             continue
-        old = both.containers[mine.number]
+        old = both.containers[mine.container_number]
         assert old is not None
-        both.containers[mine.number] = (old[0] | container[0], old[1] or container[1])
-    return encode_bitmap(both)
+        both.containers[mine.container_number] = (old[0] | container[0], old[1] or container[1])
+    return encode_bitmap_64(both)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def decode_bitmap(data: bytes, column: str) -> RoaringParts:
+def decode_bitmap_64(data: bytes, column: str) -> RoaringParts:
     """Decode a bitmap. Raises `Corrupt` naming the column."""
     cursor = Cursor(data)
     try:
@@ -138,8 +138,8 @@ def _decode_parts(cursor: Cursor) -> RoaringParts:
     containers = [_decode_container(cursor) if _read_number(cursor, 1, "slot") else None for _ in range(slots)]
     cursor.raw(12, "containers")
     last = _read_number(cursor, 4, "last slot")
-    bitmap = RoaringParts(root=root, containers=containers, last=last)
-    numbers = [leaf.number for leaf in _iter_leaves(root)]
+    bitmap = RoaringParts(root=root, containers=containers, last_slot=last)
+    numbers = [leaf.container_number for leaf in _iter_leaves(root)]
     if (
         len(numbers) != leaves
         or last >= slots
@@ -155,7 +155,9 @@ def _decode_node(cursor: Cursor, above: bytes) -> ArtNode:
     prefix = cursor.raw(_read_number(cursor, 1, "prefix length"), "prefix")
     if kind == LEAF_NODE:
         leaf = ArtNode(
-            kind=LEAF_NODE, key=cursor.raw(KEY_BYTES, "key"), number=_read_number(cursor, 8, "container number")
+            kind=LEAF_NODE,
+            key=cursor.raw(KEY_BYTES, "key"),
+            container_number=_read_number(cursor, 8, "container number"),
         )
         if not leaf.key.startswith(above):
             raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
@@ -270,18 +272,18 @@ def _grow_if_full(node: ArtNode) -> None:
 
 def _add_container(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
     """Add a container and return its slot. Slots grow by half, as the reference's arrays do."""
-    bitmap.last += 1
+    bitmap.last_slot += 1
     size = len(bitmap.containers)
-    if bitmap.last >= size:
-        bitmap.containers += [None] * (max(size + (size >> 1), bitmap.last + 1) - size)
-    bitmap.containers[bitmap.last] = container
-    return bitmap.last
+    if bitmap.last_slot >= size:
+        bitmap.containers += [None] * (max(size + (size >> 1), bitmap.last_slot + 1) - size)
+    bitmap.containers[bitmap.last_slot] = container
+    return bitmap.last_slot
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def encode_bitmap(bitmap: RoaringParts) -> bytes:
+def encode_bitmap_64(bitmap: RoaringParts) -> bytes:
     """Return the bytes of a bitmap, its containers in the smallest form."""
     if bitmap.root is None:
         return b"\0"
@@ -289,13 +291,15 @@ def encode_bitmap(bitmap: RoaringParts) -> bytes:
     _write_node(bitmap.root, parts)
     parts.append(struct.pack("<IBI", 1, NOT_TRIMMED, len(bitmap.containers)))
     parts += [b"\0" if container is None else b"\1" + _pack_container(*container) for container in bitmap.containers]
-    parts.append(struct.pack("<QII", sum(container is not None for container in bitmap.containers), 0, bitmap.last))
+    parts.append(
+        struct.pack("<QII", sum(container is not None for container in bitmap.containers), 0, bitmap.last_slot)
+    )
     return b"".join(parts)
 
 
 def _write_node(node: ArtNode, parts: list[bytes]) -> None:
     if node.kind == LEAF_NODE:
-        parts.append(struct.pack("<BHB", LEAF_NODE, 0, 0) + node.key + struct.pack("<Q", node.number))
+        parts.append(struct.pack("<BHB", LEAF_NODE, 0, 0) + node.key + struct.pack("<Q", node.container_number))
         return
     names = sorted(node.children)
     parts.append(struct.pack("<BHB", node.kind, len(names), len(node.prefix)) + node.prefix)
@@ -334,7 +338,7 @@ def _pack_container(values: BitMap, was_runs: bool) -> bytes:
 _refuses = require_type_roots("roaring bitmap", "VarBinaryType", "VARBINARY")
 
 
-@declare_aggregate("rbm32", refuses=_refuses)
+@declare_aggregate("rbm32", type_problem=_refuses)
 def unite_bitmaps_32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of 32-bit bitmaps."""
 
@@ -359,13 +363,13 @@ def _decode_bitmap32(function: FieldFunction, data: bytes) -> BitMap:
         raise Corrupt(what, offset=wrong.offset, field=function.column) from wrong
 
 
-@declare_aggregate("rbm64", refuses=_refuses)
+@declare_aggregate("rbm64", type_problem=_refuses)
 def unite_bitmaps_64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of 64-bit bitmaps."""
 
     def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
-        return unite_bitmaps(accumulator, value, function.column)
+        return unite_two_bitmaps_64(accumulator, value, function.column)
 
     return by_key.fold_by_key(versions, column, ops, by_key.ScalarFold(agg=agg))

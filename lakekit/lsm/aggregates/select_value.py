@@ -59,19 +59,19 @@ def last_rows(versions: Versions, ops: Array | None) -> Ints:
     return chosen_rows
 
 
-@declare_aggregate("last_value", retracts=True)
+@declare_aggregate("last_value", can_retract=True)
 def last_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the newest value, null or not; any retraction leaves null."""
     return take_rows(column, last_rows(versions, ops))
 
 
-@declare_aggregate("primary-key", retracts=True)
+@declare_aggregate("primary-key", can_retract=True)
 def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the key, which all versions have."""
     return take_rows(column, versions.row_numbers[versions.last_positions()])
 
 
-@declare_aggregate("last_non_null_value", retracts=True)
+@declare_aggregate("last_non_null_value", can_retract=True)
 def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the newest value that is not null; retracting any value leaves null."""
     not_null = not_null_mask(column)
@@ -154,13 +154,13 @@ def _refuse_incomparable(function: FieldFunction) -> str | None:
     return f"Data type for {function.name} column must be comparable but was '{function.type}'."
 
 
-@declare_aggregate("max", refuses=_refuse_incomparable)
+@declare_aggregate("max", type_problem=_refuse_incomparable)
 def fold_max(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the greatest value."""
     return _select_best(function, versions, column, ops, largest=True)
 
 
-@declare_aggregate("min", refuses=_refuse_incomparable)
+@declare_aggregate("min", type_problem=_refuse_incomparable)
 def fold_min(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the smallest value."""
     return _select_best(function, versions, column, ops, largest=False)
@@ -232,7 +232,7 @@ def _listagg_problem(function: FieldFunction) -> str | None:
     return None
 
 
-@declare_aggregate("listagg", refuses=_listagg_problem)
+@declare_aggregate("listagg", type_problem=_listagg_problem)
 def fold_listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the texts of each key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():

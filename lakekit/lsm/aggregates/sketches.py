@@ -33,13 +33,13 @@ FLAGS_OFFSET, EMPTY_FLAG, SINGLE_HASH_FLAG = 5, 0x04, 0x20
 SAMPLED_ALL = struct.pack("<f", 1.0)
 
 
-@declare_aggregate("hll_sketch", refuses=require_type_roots("hll sketch", "VarBinaryType", "VARBINARY"))
+@declare_aggregate("hll_sketch", type_problem=require_type_roots("hll sketch", "VarBinaryType", "VARBINARY"))
 def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of HLL sketches."""
     return _unite_column(function, versions, column, ops)
 
 
-@declare_aggregate("theta_sketch", refuses=require_type_roots("theta sketch", "VarBinaryType", "VARBINARY"))
+@declare_aggregate("theta_sketch", type_problem=require_type_roots("theta sketch", "VarBinaryType", "VARBINARY"))
 def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of theta sketches."""
     return _unite_column(function, versions, column, ops)

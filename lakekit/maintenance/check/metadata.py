@@ -440,7 +440,7 @@ def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
         for root in map_io(of_root, reachability.list_roots(ctx), is_remote=ctx.storage.is_remote)
         if root is not None
     ]
-    for name in refs.consumer_ids(ctx):
+    for name in refs.list_consumer_ids(ctx):
         try:
             refs.find_consumer(ctx, name)
         except (Corrupt, StorageFailed) as damaged:

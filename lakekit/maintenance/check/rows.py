@@ -108,7 +108,7 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
 
 
 def _is_sampled(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
-    plugins = [evaluator.load_index(kind) for kind in indexes.contents.get(field.name, ())]
+    plugins = [evaluator.load_index_module(kind) for kind in indexes.contents.get(field.name, ())]
     return (
         field.type.root != "CHAR"
         and field.name in frame.columns
@@ -126,7 +126,7 @@ def _find_lost_rows(indexes: IndexedFile, field: Field, column: pl.Series) -> It
             continue
         value = None if code == -1 else column[int(rows[0])]
         leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))
-        for kind, answer in evaluator.evaluate_each(indexes, leaf):
+        for kind, answer in evaluator.evaluate_each_index(indexes, leaf):
             if away := _count_missing(rows, answer):
                 yield (
                     f"{plural(away, 'row')} with {field.name} = {format_cell(value)} are not found by the {kind} "

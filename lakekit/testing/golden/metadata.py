@@ -228,7 +228,7 @@ def check_hints(facts: dict[str, Any], data: bytes) -> None:
 # ---- manifests ------------------------------------------------------------
 
 
-def read_container(data: bytes) -> tuple[dict[str, bytes], list[tuple[int, bytes]]]:
+def read_avro_container(data: bytes) -> tuple[dict[str, bytes], list[tuple[int, bytes]]]:
     """Return metadata and blocks of an Avro file, independent of its compressor."""
     container = avro_container.open_container(data)
     return dict(container.metadata), [(block.count, block.data) for block in container.blocks]
@@ -258,7 +258,9 @@ def _check_manifest_rewrite(facts: dict[str, Any], data: bytes, encode: Callable
     """
     if avro_container.is_avro(data) and facts["origin"] == "reference":
         codec = avro_container.open_container(data).codec
-        check_equal("header and records written again", read_container(encode(codec=codec)), read_container(data))
+        check_equal(
+            "header and records written again", read_avro_container(encode(codec=codec)), read_avro_container(data)
+        )
         if codec == "null":
             check_equal("the file written again", encode(codec=codec, sync=data[-16:]).hex(), data.hex())
 

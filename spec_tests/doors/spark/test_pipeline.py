@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-FEED = EventSelection(days=7) if DEEP else EventSelection(days=2, flights=120)
+FEED = EventSelection(days=7) if DEEP else EventSelection(days=2, flights_per_day=120)
 WORDS = ["--days", "7"] if DEEP else ["--days", "2", "--flights", "120"]
 FIRST, SECOND = "2013-02-07", "2013-02-08"
 TABLES = ("bronze", "silver", "gold")
@@ -38,7 +38,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     told: list[str] = []
     found = run(spark, root, FEED, say=told.append)
     assert found.agree, str(found)
-    assert [line[:10] for line in told] == [day.isoformat() for day in FEED.each()]
+    assert [line[:10] for line in told] == [day.isoformat() for day in FEED.each_day()]
     return PipelineLocation(root)
 
 
@@ -75,8 +75,10 @@ def test_the_feeds_hold_what_makes_feeds_hard() -> None:
 
 def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed, tmp_path):
     first, more = PipelineLocation(tmp_path / "a"), PipelineLocation(tmp_path / "b")
-    assert land(first, EventSelection(days=1, flights=50)) == [date(2013, 2, 7)]
-    assert land(more, EventSelection(days=2, flights=50)) == land(more, EventSelection(days=1, flights=50)) == [date(2013, 2, 7), date(2013, 2, 8)]
+    assert land(first, EventSelection(days=1, flights_per_day=50)) == [date(2013, 2, 7)]
+    assert (
+        land(more, EventSelection(days=2, flights_per_day=50)) == land(more, EventSelection(days=1, flights_per_day=50)) == [date(2013, 2, 7), date(2013, 2, 8)]
+    )
     for name in (events.PLAIN, events.DEBEZIUM):
         assert (first.landing / FIRST / name).read_bytes() == (more.landing / FIRST / name).read_bytes()
         assert events.ADDED_COLUMN.encode() not in (more.landing / FIRST / name).read_bytes()
@@ -84,7 +86,7 @@ def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed
     envelope = pl.read_ndjson(more.landing / SECOND / events.DEBEZIUM).group_by("op").agg(pl.col("before", "after").is_null().mean()).sort("op")
     assert envelope.rows() == [("c", 1.0, 0.0), ("d", 0.0, 1.0), ("u", 0.0, 0.0)]
     with pytest.raises(InvalidOption, match="holds other events"):
-        land(first, EventSelection(days=1, flights=60))
+        land(first, EventSelection(days=1, flights_per_day=60))
 
 
 def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
@@ -106,7 +108,7 @@ def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_ends_with_the_totals_of_the_files(undisturbed):
-    lake, days = undisturbed, [day.isoformat() for day in FEED.each()]
+    lake, days = undisturbed, [day.isoformat() for day in FEED.each_day()]
     assert lake.silver.tags()["tag"].to_list() == lake.gold.tags()["tag"].to_list() == days
     assert {"plain", "debezium"} == set(lake.bronze.scan().select("feed").unique().collect()["feed"])
     assert lake.bronze.files()["partition"].is_unique().all(), "a file a day is left"
@@ -163,7 +165,7 @@ class Stopped(BaseException):
 def test_stopped_after_every_commit_and_tag_and_run_again(undisturbed, spark, tmp_path, monkeypatch):
     shutil.copytree(undisturbed.landing, tmp_path / "landing")
     monkeypatch.setattr(stages, "land", lambda lake, feed: lake.landed())
-    monkeypatch.setattr(stages, "care", lambda spark, lake, day: None)  # killed runs have it
+    monkeypatch.setattr(stages, "compact_and_expire", lambda spark, lake, day: None)  # killed runs have it
     write, create_tag, stops = stages.write, lk.Table.create_tag, []
 
     def write_and_stop(frame: Any, table: lk.Table, **given: Any) -> None:
@@ -187,7 +189,7 @@ def test_stopped_after_every_commit_and_tag_and_run_again(undisturbed, spark, tm
             found = run(spark, tmp_path, EventSelection(days=2), say=lambda text: None)
         except Stopped:
             assert len(stops) < 100
-    days = [day.isoformat() for day in FEED.each()]
+    days = [day.isoformat() for day in FEED.each_day()]
     assert stops == [part for day in days for part in (*TABLES, f"{day} of silver", f"{day} of gold")]
     assert found.agree, str(found)
     assert rows(PipelineLocation(tmp_path)) == rows(undisturbed)
