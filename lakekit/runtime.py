@@ -81,11 +81,11 @@ class LRUCache:
             while self._size_bytes > self.budget_bytes:
                 self._forget(next(iter(self._batches)))
 
-    def _forget(self, number: int) -> None:
-        values, weight = self._batches.pop(number)
+    def _forget(self, group_number: int) -> None:
+        values, weight = self._batches.pop(group_number)
         self._size_bytes -= weight
-        for name in values if self._current.pop(number) else ():
-            if self._numbers.get(name) == number:
+        for name in values if self._current.pop(group_number) else ():
+            if self._numbers.get(name) == group_number:
                 del self._numbers[name]
 
     @property

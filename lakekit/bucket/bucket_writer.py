@@ -551,11 +551,11 @@ class BucketWriter:
 
 
 def _capture_first_keys(
-    frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]
+    frames: Iterable[pl.DataFrame], key_columns: Sequence[str], first_keys: list[pl.DataFrame]
 ) -> Iterator[pl.DataFrame]:
     for frame in frames:
         if not first_keys:
-            first_keys.append(pl.DataFrame([frame.get_column(name) for name in key]))
+            first_keys.append(pl.DataFrame([frame.get_column(name) for name in key_columns]))
         yield frame
 
 

@@ -235,7 +235,9 @@ class _CompactionRun:
             self.rewrite([section], drops=self.drops_deletes)
         elif file.level != output:
             mode = self._changelog_mode([file])
-            if mode in ("lookup", "first-row") and self._needs_rewrite_to_upgrade(last=last, retracts=retracts):
+            if mode in ("lookup", "first-row") and self._needs_rewrite_to_upgrade(
+                is_last_level=last, may_retract=retracts
+            ):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
             if mode == "lookup" and self.compaction_job.deletion_vectors_only:
@@ -287,15 +289,15 @@ class _CompactionRun:
     def _is_due(self, file: DataFileMeta) -> bool:
         return self.expiration is not None and self.expiration.may_have_expired_rows(file)
 
-    def _needs_rewrite_to_upgrade(self, *, last: bool, retracts: bool) -> bool:
+    def _needs_rewrite_to_upgrade(self, *, is_last_level: bool, may_retract: bool) -> bool:
         """Return whether a level 0 file must be rewritten: for its format, its deletes, or older rows."""
         options = self.compaction_job.ctx.options
         formats = options.file_format_per_level
         if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):
             return True
-        if options.deletion_vectors_enabled and retracts:
+        if options.deletion_vectors_enabled and may_retract:
             return True
-        return not last and (
+        return not is_last_level and (
             self.compaction_job.spec.engine != "deduplicate" or bool(self.compaction_job.spec.sequence_fields)
         )
 
@@ -512,14 +514,14 @@ class _CompactionRun:
 
 
 def _capture_keys(
-    frames: Iterable[pl.DataFrame], key: Sequence[str], captured: list[pl.DataFrame]
+    frames: Iterable[pl.DataFrame], key_columns: Sequence[str], captured: list[pl.DataFrame]
 ) -> Iterator[pl.DataFrame]:
     """Yield the frames; add their keys to `captured`, as long as those are few enough to be cached."""
     rows = 0
     for frame in frames:
         rows += frame.height
         if rows <= lookup.MAX_CACHED_FILE_ROWS:
-            captured.append(pl.DataFrame([frame.get_column(name) for name in key]))
+            captured.append(pl.DataFrame([frame.get_column(name) for name in key_columns]))
         yield frame
 
 

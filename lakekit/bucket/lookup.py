@@ -242,11 +242,11 @@ def _integer_key_bounds(lookup_levels: LookupLevels, files: Sequence[DataFileMet
     return numbers[: len(files)], numbers[len(files) :]
 
 
-def _mask_deleted(row_numbers: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
+def _mask_deleted(row_numbers: Ints, deleted_rows: NDArray[np.unsignedinteger]) -> Bools:
     """Return which rows are among the deleted ones; both are ascending."""
-    indices = np.searchsorted(deleted, row_numbers.astype(deleted.dtype))
-    indices[indices == len(deleted)] = 0
-    return deleted[indices] == row_numbers if len(deleted) else np.zeros(len(row_numbers), bool)
+    indices = np.searchsorted(deleted_rows, row_numbers.astype(deleted_rows.dtype))
+    indices[indices == len(deleted_rows)] = 0
+    return deleted_rows[indices] == row_numbers if len(deleted_rows) else np.zeros(len(row_numbers), bool)
 
 
 def _look_up_by_join(lookup_levels: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
@@ -514,10 +514,10 @@ def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
 
 
 def _look_up_previous(
-    section: pl.DataFrame, spec: MergeSpec, groups: KeyGroups, wanted: Bools, find_previous_rows: PreviousRows
+    section: pl.DataFrame, spec: MergeSpec, groups: KeyGroups, is_searched: Bools, find_previous_rows: PreviousRows
 ) -> tuple[pl.DataFrame, Ints]:
     """Return the previous rows of the wanted keys, and the key number of each of those rows."""
-    numbers = np.flatnonzero(wanted)
+    numbers = np.flatnonzero(is_searched)
     if not len(numbers):
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
     keys = section[groups.row_numbers[groups.starts[numbers]]].select(cols(spec.key_columns))

@@ -382,8 +382,8 @@ def _merge_section(
     return _filter_merged(winners, condition).select(cols(names))
 
 
-def _filter_merged(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
-    return merged if condition is None else run_expressions(merged, lambda frame: frame.filter(condition))
+def _filter_merged(merged_rows: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
+    return merged_rows if condition is None else run_expressions(merged_rows, lambda frame: frame.filter(condition))
 
 
 def _needs_row_kinds(task: MergeTask) -> bool:

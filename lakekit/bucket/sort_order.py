@@ -281,9 +281,14 @@ class SortOrder:
 
 
 def make_sort_order(
-    ctx: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy"
+    ctx: TableContext,
+    names: Sequence[str],
+    strategy: str,
+    *,
+    option_key: str = "order_by",
+    strategy_key: str = "strategy",
 ) -> SortOrder:
-    """Return the sort order by some columns. Raises `InvalidOption` naming `key` or `strategy_key`."""
+    """Return the sort order by some columns. Raises `InvalidOption` naming `option_key` or `strategy_key`."""
     if strategy not in STRATEGIES:
         raise InvalidOption(
             f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}",
@@ -292,23 +297,29 @@ def make_sort_order(
         )
     fields = {field.name: field for field in ctx.schema.fields}
     if not names:
-        raise InvalidOption(f"{key} names no column; {ctx.name} has {', '.join(fields)}", key=key, value="")
+        raise InvalidOption(
+            f"{option_key} names no column; {ctx.name} has {', '.join(fields)}", key=option_key, value=""
+        )
     for at, name in enumerate(names):
         if name not in fields:
             raise InvalidOption(
-                f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(fields)}", key=key, value=str(name)
+                f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(fields)}",
+                key=option_key,
+                value=str(name),
             )
         if name in names[:at]:
-            raise InvalidOption(f"{key} names column {name!r} twice", key=key, value=name)
+            raise InvalidOption(f"{option_key} names column {name!r} twice", key=option_key, value=name)
         if fields[name].type.root in _UNORDERED_ROOTS:
             raise InvalidOption(
                 f"column {name!r} of {ctx.name} is of type {fields[name].type}, which has no order to sort by",
-                key=key,
+                key=option_key,
                 value=name,
             )
     if strategy == "hilbert" and len(names) == 1:
         raise InvalidOption(
-            f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0]
+            f"Hilbert sort needs at least two columns, and {option_key} names {names[0]!r} alone",
+            key=option_key,
+            value=names[0],
         )
     text_bytes = ctx.options.zorder_var_length_contribution
     if text_bytes < 1:
@@ -332,7 +343,9 @@ def clustering_order(ctx: TableContext) -> SortOrder:
     names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
     if strategy == "auto":
         strategy = "order" if len(names) == 1 else "zorder" if len(names) <= _MAX_ZORDER_COLUMNS else "hilbert"
-    return make_sort_order(ctx, names, strategy, key=CLUSTERING_COLUMNS_OPTION, strategy_key="clustering.strategy")
+    return make_sort_order(
+        ctx, names, strategy, option_key=CLUSTERING_COLUMNS_OPTION, strategy_key="clustering.strategy"
+    )
 
 
 def write_sort_order(ctx: TableContext) -> SortOrder | None:

@@ -61,11 +61,11 @@ def merge_for_flush(section: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     return placed if mask.all() else placed.filter(pl.Series(mask))
 
 
-def _keys_are_distinct(placed: pl.DataFrame, key: Sequence[str]) -> bool:
+def _keys_are_distinct(placed: pl.DataFrame, key_columns: Sequence[str]) -> bool:
     """Return whether integer key columns alone show that a sorted section's keys are distinct."""
     if placed.height < 2:
         return True
-    columns = [placed.get_column(name) for name in key]
+    columns = [placed.get_column(name) for name in key_columns]
     differ = np.zeros(placed.height - 1, bool)
     for numbers in (
         physical_values(column) for column in columns if is_whole(column.dtype) and not column.null_count()
@@ -88,11 +88,11 @@ def _with_ascending_sequence(spec: MergeSpec) -> MergeSpec:
     return replace(spec, is_descending=False) if spec.is_descending else spec
 
 
-def sort_by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+def sort_by_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> pl.DataFrame:
     """Return the rows in the order of their keys; rows of one key stay in their order."""
     # of one row Polars makes a scalar, and refuses sums of the reference that exceed the precision of their DECIMAL;
     # in one chunk first, as Polars gathers from several chunks five times as slowly
-    return frame if frame.height < 2 else frame.rechunk()[keyed.key_order(frame, key)]
+    return frame if frame.height < 2 else frame.rechunk()[keyed.key_order(frame, key_columns)]
 
 
 # ---- write buffer ------------------------------------------------------------
@@ -292,7 +292,7 @@ class WriteBuffer:
                 yield self.spill_file.read(*run.chunk_ranges[chunk]).slice(first, last - first)
 
 
-def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
+def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key_columns: Sequence[str]) -> int:
     """Return how many of some sorted keys are less than the key `cut`."""
-    both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(POSITION)
-    return int(sort_by_key(both, key)[POSITION].arg_min() or 0)
+    both = pl.concat([cut.select(cols(key_columns)), keys.select(cols(key_columns))]).with_row_index(POSITION)
+    return int(sort_by_key(both, key_columns)[POSITION].arg_min() or 0)

@@ -110,17 +110,17 @@ def check_name_is_free(metastore: Metastore, name: Identifier, otherwise: str) -
         )
 
 
-def create_and_register(metastore: Metastore, name: Identifier, make: Define, meanwhile: str) -> None:
+def create_and_register(metastore: Metastore, name: Identifier, create_files: Define, meanwhile: str) -> None:
     """Make a table and register its name.
 
     `meanwhile`: the work during which another process may have made one, for the error message.
 
-    Raises: `TableAlreadyExists`, and what `make` raises.
+    Raises: `TableAlreadyExists`, and what `create_files` raises.
     """
     made: list[TableLocation] = []
 
     def define(target: TableLocation) -> TableSchema:
-        schema = make(target)
+        schema = create_files(target)
         made.append(target)
         return schema
 

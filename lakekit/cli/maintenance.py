@@ -342,10 +342,10 @@ def _print_sentence(out: Output, text: str) -> None:
         out.print_text(text)
 
 
-def _check_name(args: argparse.Namespace, what: str, without: Sequence[str]) -> None:
+def _check_name(args: argparse.Namespace, noun: str, nameless_actions: Sequence[str]) -> None:
     """Raise `InvalidOption` where a name is missing, or is given to an action that needs none."""
-    if (args.name is None) != (args.action in without):
-        problem = f"needs the name of a {what}" if args.name is None else f"takes no name such as {args.name!r}"
+    if (args.name is None) != (args.action in nameless_actions):
+        problem = f"needs the name of a {noun}" if args.name is None else f"takes no name such as {args.name!r}"
         raise InvalidOption(f"{args.action} {problem}", key="NAME", value=str(args.name))
 
 

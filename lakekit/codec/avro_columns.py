@@ -109,7 +109,7 @@ def decode_columns(
             except pa.ArrowInvalid:
                 raise _locate_damage(containers) from None  # a string that is not UTF-8
     broken = int(np.searchsorted(np.cumsum(counts), np.flatnonzero(after != ends)[0], side="right"))
-    raise _locate_damage(containers, only=broken)
+    raise _locate_damage(containers, block_index=broken)
 
 
 def batch_containers(containers: Iterable[Container]) -> Iterator[list[Container]]:
@@ -296,10 +296,10 @@ def _field_arrays(
     }
 
 
-def _locate_damage(containers: Sequence[Container], only: int | None = None) -> Corrupt:
-    """Return the error of damaged blocks, or of block number `only`, by decoding them value by value."""
+def _locate_damage(containers: Sequence[Container], block_index: int | None = None) -> Corrupt:
+    """Return the error of damaged blocks, or of block number `block_index`, by decoding them value by value."""
     blocks = [(container, block) for container in containers for block in container.blocks]
-    for container, block in blocks if only is None else [blocks[only]]:
+    for container, block in blocks if block_index is None else [blocks[block_index]]:
         try:
             read_records(replace(container, blocks=(block,)))
         except Corrupt as error:

@@ -218,11 +218,11 @@ class Cursor:
         self.at = start + length
         return start
 
-    def _number(self, form: struct.Struct, field: str, part: str) -> int:
-        start = self._take(form.size, field)
-        value: int = form.unpack_from(self.data, start)[0]
+    def _number(self, number_struct: struct.Struct, field: str, part: str) -> int:
+        start = self._take(number_struct.size, field)
+        value: int = number_struct.unpack_from(self.data, start)[0]
         if self.spans is not None:
-            self.spans.add(start, form.size, part_name(field, part), value)
+            self.spans.add(start, number_struct.size, part_name(field, part), value)
         return value
 
     def u8(self, field: str) -> int:
@@ -361,10 +361,10 @@ class Cursor:
         """Prefix spans recorded inside by `name.`, count their offsets from `at`, and set their section."""
         return _NO_RECORDING if self.spans is None else self.spans.within(name, at=at, section=section)
 
-    def expect_end(self, what: str) -> None:
+    def expect_end(self, subject: str) -> None:
         """Raise `Corrupt` unless everything was read."""
         if self.remaining:
-            raise self.make_error(f"{self.remaining} bytes after the end", what)
+            raise self.make_error(f"{self.remaining} bytes after the end", subject)
 
 
 def part_name(field: str, part: str) -> str:

@@ -334,8 +334,8 @@ def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMe
     return [file for file in files if file.name not in chosen_names] + write_entry_manifests(draft, live)
 
 
-def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
-    group = columns_of.identity_codes(columns_of.concat_entries([entries, deleted]))
+def _names_any(entries: ManifestEntries, deleted_entries: ManifestEntries) -> bool:
+    group = columns_of.identity_codes(columns_of.concat_entries([entries, deleted_entries]))
     return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
 
 

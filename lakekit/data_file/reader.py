@@ -1,6 +1,6 @@
 """Read data files as one LazyFrame of the table's own columns.
 
-    scan_files(ctx, files, paths, fields, system=("_SEQUENCE_NUMBER", "_VALUE_KIND"), deletions={…})
+    scan_files(ctx, files, paths, fields, system=("_SEQUENCE_NUMBER", "_VALUE_KIND"), deleted_rows={…})
 
 Adjacent files of one format whose schemas need the same physical columns share one native scan; each scan's columns are
 renamed, cast and filled to today's schema (`schema_evolution`); the scans follow each other in the order of the files.
@@ -84,7 +84,7 @@ class ScanRequest:
     selected_rows: Mapping[str, BitMap | NDArray[np.unsignedinteger]]
 
     @property
-    def has_sequence_and_kind(self) -> bool:
+    def has_row_kinds(self) -> bool:
         """Whether files hold sequence number and kind."""
         return bool(self.ctx.schema.primary_keys)
 
@@ -249,14 +249,14 @@ def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, is_native: bool
     """Yield what files of one scan have in common besides format and columns."""
     if LEVEL in request.system:
         yield file.level
-    if (FILE in request.system and not is_native) or (SEQUENCE in request.system and not request.has_sequence_and_kind):
+    if (FILE in request.system and not is_native) or (SEQUENCE in request.system and not request.has_row_kinds):
         yield file.name
 
 
 def _schema_evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     ctx = request.ctx
     physical = tuple(
-        SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.has_sequence_and_kind
+        SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.has_row_kinds
     )
     zone = ctx.options.lakekit_java_time_zone
     return build_evolution(
@@ -269,7 +269,7 @@ def _schema_evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolut
 
 def _scan_group(request: ScanRequest, group: SchemaGroup, *, has_other_groups: bool) -> pl.LazyFrame:
     positional = any(request.is_positional(file) for file in group.files)
-    numbered = SEQUENCE in request.system and not request.has_sequence_and_kind
+    numbered = SEQUENCE in request.system and not request.has_row_kinds
     if group.is_native and positional and (has_other_groups or len(group.files) > 1):
         _check_counts(request, group)
     row = request.row_index or ROW
@@ -283,7 +283,7 @@ def _scan_group(request: ScanRequest, group: SchemaGroup, *, has_other_groups: b
     plain = (
         evolved.is_plain
         and not group.partition_constants
-        and (request.has_sequence_and_kind or not request.system)
+        and (request.has_row_kinds or not request.system)
         and not {LEVEL, FILE} & set(request.system)
         and (request.row_index is not None or not positional)
     )
@@ -383,8 +383,8 @@ def _check_counts(request: ScanRequest, group: SchemaGroup) -> None:
     step = 1 if remote else FILES_PER_TASK
     ctx = replace(request.ctx, storage=with_path_cache(request.ctx.storage))
 
-    def look(first: int) -> None:
-        for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
+    def look(start: int) -> None:
+        for file, path in zip(group.files[start : start + step], group.paths[start : start + step], strict=True):
             external_reader.check_count(path, _row_count(ctx, file, path), file.row_count)
 
     parallel_map(look, range(0, len(group.files), step), waiting=remote)
@@ -477,10 +477,10 @@ def _system_column(request: ScanRequest, group: SchemaGroup, name: str, row: str
         return pl.lit(group.files[0].level, pl.Int32).alias(name)
     if name == FILE:
         return _file_name(request, group).alias(name)
-    if name == SEQUENCE and not request.has_sequence_and_kind:
+    if name == SEQUENCE and not request.has_row_kinds:
         first = group.files[0].min_sequence_number - start
         return (col(row).cast(pl.Int64) + first).alias(name)
-    if name == KIND and not request.has_sequence_and_kind:
+    if name == KIND and not request.has_row_kinds:
         return pl.lit(0, pl.Int8).alias(name)
     return col(name)
 
@@ -513,11 +513,8 @@ def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutO
     ]
     file_errors = []
     for file, path in zip(group.files, group.paths, strict=True):
-        alone = _scan_group(
-            replace(request, system=(), row_index=None),
-            replace(group, files=(file,), paths=(path,)),
-            has_other_groups=False,
-        )
+        one_file = replace(group, files=(file,), paths=(path,))
+        alone = _scan_group(replace(request, system=(), row_index=None), one_file, has_other_groups=False)
         try:
             alone.select(cols(names)).collect()
         except ValueOutOfRange as file_error:

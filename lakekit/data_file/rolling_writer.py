@@ -153,12 +153,12 @@ def check_columns(schema: TableSchema, options: TableOptions) -> None:
         check_types(name.lower(), schema.fields)
 
 
-def _postponed_format(schema: TableSchema, other: str) -> str:
+def _postponed_format(schema: TableSchema, fallback_format: str) -> str:
     """Return the format of files in the postpone bucket: Avro, which is fast to write, if it can hold the columns."""
     try:
         check_types("avro", schema.fields)
     except Unsupported:
-        return other
+        return fallback_format
     return "avro"
 
 

@@ -444,10 +444,10 @@ def _rename_column(draft: _SchemaDraft, change: schema_changes.RenameColumn) -> 
         draft.options = table_options.rename_column(draft.options, path[0], new)
 
 
-def _refuse_partition_column(draft: _SchemaDraft, name: str, what: str) -> None:
+def _refuse_partition_column(draft: _SchemaDraft, name: str, verb: str) -> None:
     if name in draft.old_schema.partition_keys:
         raise SchemaMismatch(
-            f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name
+            f"Cannot {verb} partition column: [{name}]; its values are folders of the table", column=name
         )
 
 

@@ -321,15 +321,15 @@ def _find_first_key(keys: Sequence[str], texts: Mapping[str, str]) -> str | None
 _TIME_FIELD_TYPES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
-def check_schema(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
-    """Check a schema, which messages call `where`.
+def check_schema(schema: TableSchema, subject: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
+    """Check a schema, which messages call `subject`.
 
     `has_branch` says whether the table has a branch with a given name.
 
     Raises: `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, or `Unsupported` for a schema that lakekit cannot read.
     """
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
-    check_readable(schema.options, where)
+    check_readable(schema.options, subject)
     table_definition.check_types(schema)
     table_definition.check_keys(schema)
     table_definition.check_bucket(schema, options.bucket, options.full_compaction_delta_commits)

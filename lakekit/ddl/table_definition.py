@@ -105,10 +105,11 @@ def _from_option(key: str, subject: str, names: tuple[str, ...], options: dict[s
     return tuple(name for name in read_names(options.pop(key)) if name)
 
 
-def _check_keys(what: str, all_of: str, keys: Sequence[str], names: Sequence[str]) -> None:
+def _check_keys(constraint_name: str, all_of: str, keys: Sequence[str], names: Sequence[str]) -> None:
     if twice := _find_duplicates(keys):
         raise ColumnAlreadyExists(
-            f"{what} constraint {format_list(keys)} must not contain duplicate columns. Found: {format_list(twice)}",
+            f"{constraint_name} constraint {format_list(keys)} must not contain duplicate columns. Found: "
+            f"{format_list(twice)}",
             name=twice[0],
         )
     if absent := [key for key in keys if key not in names]:
@@ -154,16 +155,16 @@ def check_keys(schema: TableSchema) -> None:
         )
 
 
-def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
+def _check_types(schema: TableSchema, names: Iterable[str], role: str) -> None:
     for name in names:
         if not schema.has(name):
             raise ColumnNotFound(
-                f"Cannot find field: {name}, named as {where}; columns are {', '.join(schema.names)}", name=name
+                f"Cannot find field: {name}, named as {role}; columns are {', '.join(schema.names)}", name=name
             )
         root = schema.field(name).type.root
         if root in _UNSUPPORTED_KEY_TYPES or root == "VARIANT":
             raise SchemaMismatch(
-                f"The type {_UNSUPPORTED_KEY_TYPES.get(root, 'VariantType')} in {where} field {name} is unsupported; "
+                f"The type {_UNSUPPORTED_KEY_TYPES.get(root, 'VariantType')} in {role} field {name} is unsupported; "
                 f"keys have no parts: use a column of a simple type",
                 column=name,
             )

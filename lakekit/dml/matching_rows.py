@@ -77,7 +77,7 @@ def check_row_buckets(plan: Plan, expr: pl.Expr | None) -> None:
         )
 
 
-def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
+def _check_bucket(plan: Plan, expr: pl.Expr | None, bucket: int) -> None:
     ctx, fields = plan.ctx, bucket_assigners.bucket_fields(plan.ctx)
     frame = lazy_frames.scan_merged([plan], ctx.schema.fields)
     matching = frame if expr is None else polars_pushdown.filter_rows(frame, expr, polars_schema(ctx.schema.fields))
@@ -88,19 +88,17 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
         for batch in collect_batches(matching.select(cols([field.name for field in fields]))):
             columns, types = bucket_assigners.columns_to_arrow(batch, fields)
             right = hashing.assign_buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
-            if (right != number).any():
-                raise _misplaced_rows(ctx, plan, number, int(right[right != number][0]))
+            if (right != bucket).any():
+                raise _misplaced_rows(ctx, plan, bucket, int(right[right != bucket][0]))
 
 
-def _misplaced_rows(ctx: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
+def _misplaced_rows(ctx: TableContext, plan: Plan, bucket: int, right_bucket: int) -> Corrupt:
     [path] = data_file_paths(ctx, plan.entries.take(plan.selected_indices[:1]))
     function = ctx.options.bucket_function_type
     return Corrupt(
-        f"rows of bucket {number} of {ctx.name} belong to bucket {right} by bucket-function.type={function}: another "
-        "writer "
-        "placed them otherwise, and what is written now would not replace them. Nothing was changed. Write the rows "
-        "anew first: "
-        "t.overwrite(t.scan().collect())",
+        f"rows of bucket {bucket} of {ctx.name} belong to bucket {right_bucket} by bucket-function.type={function}: "
+        "another writer placed them otherwise, and what is written now would not replace them. Nothing was changed. "
+        "Write the rows anew first: t.overwrite(t.scan().collect())",
         path=path,
         field="_BUCKET",
     )

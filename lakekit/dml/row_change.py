@@ -156,38 +156,38 @@ def delete_partitions(ctx: TableContext, overwrite: Overwrite) -> Commit:
 # ---- removal of rows ------------------------------------------------------
 
 
-def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+def delete_rows(change: RowChange, file_rows: FileRows, marked: BitMap) -> None:
     """Remove the marked rows from their files, in the way of the table."""
     if not marked:
         return
     if change.ctx.options.deletion_vectors_enabled:
-        write_deletion_vectors(change, stored, marked)
+        write_deletion_vectors(change, file_rows, marked)
     elif change.ctx.kind == "append":
-        rewrite_append_files(change, stored, marked)
+        rewrite_append_files(change, file_rows, marked)
     else:
-        rewrite_key_files(change, stored, marked)
+        rewrite_key_files(change, file_rows, marked)
 
 
 # ---- copy on write -------------------------------------------------------------------------------
 
 
-def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+def rewrite_append_files(change: RowChange, file_rows: FileRows, marked: BitMap) -> None:
     """Append tables: what stays of the touched files is written by the table's writer, in order."""
-    touched = stored.files_with_marks(marked)
+    touched = file_rows.files_with_marks(marked)
     for at in touched:
-        if not _is_fully_marked(stored, at, marked):
-            for batch in stored.batches(stored.unmarked_rows(at, marked)):
+        if not _is_fully_marked(file_rows, at, marked):
+            for batch in file_rows.batches(file_rows.unmarked_rows(at, marked)):
                 change.write(batch)
-    delete_files(change, stored, touched)
+    delete_files(change, file_rows, touched)
 
 
-def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+def rewrite_key_files(change: RowChange, file_rows: FileRows, marked: BitMap) -> None:
     """Rewrite files of a key table without the marked rows, in their level, with their sequence numbers."""
-    ctx = stored.plan.ctx
-    touched = stored.files_with_marks(marked)
-    names = {bucket_key[:2]: make_file_names(ctx) for bucket_key in {stored.file_buckets[at] for at in touched}}
+    ctx = file_rows.plan.ctx
+    touched = file_rows.files_with_marks(marked)
+    names = {bucket_key[:2]: make_file_names(ctx) for bucket_key in {file_rows.file_buckets[at] for at in touched}}
     for at in touched:
-        (partition, bucket, total), file = stored.file_buckets[at], stored.files[at]
+        (partition, bucket, total), file = file_rows.file_buckets[at], file_rows.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
         target = WriteTarget(
             ctx=ctx,
@@ -200,53 +200,53 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
         )
         new = (
             ()
-            if _is_fully_marked(stored, at, marked)
-            else write_run(target, stored.batches(stored.unmarked_rows(at, marked, (SEQUENCE, KIND))))
+            if _is_fully_marked(file_rows, at, marked)
+            else write_run(target, file_rows.batches(file_rows.unmarked_rows(at, marked, (SEQUENCE, KIND))))
         )
         change.messages.append(
             CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new))
         )
-    delete_files(change, stored, touched)
+    delete_files(change, file_rows, touched)
 
 
-def delete_files(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
+def delete_files(change: RowChange, file_rows: FileRows, touched: Sequence[int]) -> None:
     """Delete files, and with them their deletion vectors."""
-    for bucket_key, indices in _files_by_bucket(stored, touched):
+    for bucket_key, indices in _files_by_bucket(file_rows, touched):
         partition, bucket, total = bucket_key
-        files = tuple(stored.files[at] for at in indices)
+        files = tuple(file_rows.files[at] for at in indices)
         change.messages.append(
             CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files)
         )
-    _write_vectors(change, stored, touched, {}, {stored.files[at].name for at in touched})
+    _write_vectors(change, file_rows, touched, {}, {file_rows.files[at].name for at in touched})
 
 
-def _is_fully_marked(stored: FileRows, index: int, marked: BitMap) -> bool:
+def _is_fully_marked(file_rows: FileRows, index: int, marked: BitMap) -> bool:
     """Return whether nothing of a file stays."""
-    return len(stored.positions(index, marked, also_deleted=True)) == stored.files[index].row_count
+    return len(file_rows.positions(index, marked, also_deleted=True)) == file_rows.files[index].row_count
 
 
 # ---- deletion vectors ----------------------------------------------------------------------------
 
 
-def write_deletion_vectors(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+def write_deletion_vectors(change: RowChange, file_rows: FileRows, marked: BitMap) -> None:
     """Write new deletion vectors, merged with the existing ones, to new index files."""
-    touched = stored.files_with_marks(marked)
+    touched = file_rows.files_with_marks(marked)
     _write_vectors(
-        change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set()
+        change, file_rows, touched, {file_rows.files[at].name: file_rows.positions(at, marked) for at in touched}, set()
     )
 
 
 def _write_vectors(
     change: RowChange,
-    stored: FileRows,
+    file_rows: FileRows,
     touched: Sequence[int],
     marked: Mapping[str, Positions],
     removed_names: set[str],
 ) -> None:
     """Write index files with more rows marked, and without the vectors of removed files."""
-    ctx, live = stored.plan.ctx, _vector_entries(stored)
-    for (partition, bucket, total), indices in _files_by_bucket(stored, touched):
-        own = {stored.files[at].name for at in indices}
+    ctx, live = file_rows.plan.ctx, _vector_entries(file_rows)
+    for (partition, bucket, total), indices in _files_by_bucket(file_rows, touched):
+        own = {file_rows.files[at].name for at in indices}
         entries = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
         if not ctx.has_buckets:
             entries = [entry for entry in entries if any(part.file_name in own for part in entry.ranges)]
@@ -266,15 +266,15 @@ def _write_vectors(
             )
 
 
-def _vector_entries(stored: FileRows) -> list[IndexManifestEntry]:
-    snapshot = stored.plan.snapshot
-    entries = [] if snapshot is None else manifest_reader.index_entries(stored.plan.ctx, snapshot)
+def _vector_entries(file_rows: FileRows) -> list[IndexManifestEntry]:
+    snapshot = file_rows.plan.snapshot
+    entries = [] if snapshot is None else manifest_reader.index_entries(file_rows.plan.ctx, snapshot)
     return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
 
 
-def _files_by_bucket(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
+def _files_by_bucket(file_rows: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
     """Yield the indices of files by partition, bucket and number of buckets."""
     groups: dict[tuple[bytes, int, int], list[int]] = {}
     for at in touched:
-        groups.setdefault(stored.file_buckets[at], []).append(at)
+        groups.setdefault(file_rows.file_buckets[at], []).append(at)
     yield from groups.items()

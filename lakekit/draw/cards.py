@@ -72,7 +72,9 @@ def table_text(
     wide = _fit_widths(wide, [display_width(head) for head in heads], width)
     count = len(wide)
     lines = [
-        _COLUMN_GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip()
+        _COLUMN_GAP.join(
+            pad(truncate(line[at], wide[at]), wide[at], align_right=right[at]) for at in range(count)
+        ).rstrip()
         for line in [heads, *cells]
     ]
     lines = [truncate(line, width) for line in lines]
@@ -83,25 +85,25 @@ def table_text(
     return "\n".join(lines)
 
 
-def _fit_widths(wide: list[int], heads: list[int], width: int) -> list[int]:
+def _fit_widths(widths: list[int], heads: list[int], width: int) -> list[int]:
     """Return column widths that fit: the widest shrink first, to their heads, then the last are dropped."""
-    wide = list(wide)
-    floors = [min(column_width, max(head, _MIN_CUT_WIDTH)) for column_width, head in zip(wide, heads, strict=True)]
-    while (over := sum(wide) + len(_COLUMN_GAP) * (len(wide) - 1) - width) > 0:
+    widths = list(widths)
+    floors = [min(column_width, max(head, _MIN_CUT_WIDTH)) for column_width, head in zip(widths, heads, strict=True)]
+    while (over := sum(widths) + len(_COLUMN_GAP) * (len(widths) - 1) - width) > 0:
         spare = sorted(
-            (at for at, column_width in enumerate(wide) if column_width > floors[at]),
-            key=lambda at: wide[at],
+            (at for at, column_width in enumerate(widths) if column_width > floors[at]),
+            key=lambda at: widths[at],
             reverse=True,
         )
         if spare:
-            next_widest = wide[spare[1]] if len(spare) > 1 else 0
-            wide[spare[0]] = min(wide[spare[0]] - 1, max(floors[spare[0]], wide[spare[0]] - over, next_widest))
-        elif len(wide) > 1:
-            wide.pop()
+            next_widest = widths[spare[1]] if len(spare) > 1 else 0
+            widths[spare[0]] = min(widths[spare[0]] - 1, max(floors[spare[0]], widths[spare[0]] - over, next_widest))
+        elif len(widths) > 1:
+            widths.pop()
             floors.pop()
         else:
             return [width]
-    return wide
+    return widths
 
 
 def funnel_text(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
@@ -194,24 +196,24 @@ def _to_key(bound: Any) -> Key:
     return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 
-def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
+def _column_span(box: FileCard, axis: KeyAxis, line_width: int) -> tuple[int, int]:
     """Return the first and last column of a file; one with unknown keys takes the whole width."""
     low, high = _to_key(box.min_key), _to_key(box.max_key)
-    start = int(axis.start(low) * wide + _ROUNDING_ERROR) if low else 0
-    end = ceil(axis.end(high) * wide - _ROUNDING_ERROR) - 1 if high else wide - 1
-    return min(start, wide - 1), min(max(start, end), wide - 1)
+    start = int(axis.start(low) * line_width + _ROUNDING_ERROR) if low else 0
+    end = ceil(axis.end(high) * line_width - _ROUNDING_ERROR) - 1 if high else line_width - 1
+    return min(start, line_width - 1), min(max(start, end), line_width - 1)
 
 
-def _lane_text(places: Sequence[tuple[int, int]], wide: int, ink: str) -> str:
+def _lane_text(column_spans: Sequence[tuple[int, int]], line_width: int, character: str) -> str:
     """Return one line of boxes; neighbours keep a gap where there is enough width for one."""
-    drawn = [" "] * wide
+    drawn = [" "] * line_width
     taken = -1
-    for low, end in places:
+    for low, end in column_spans:
         start = low
         if start <= taken + 1 <= end and taken >= 0:
             start = taken + 2 if taken + 2 <= end else taken + 1
         for at in range(max(start, 0), end + 1):
-            drawn[at] = ink
+            drawn[at] = character
         taken = max(taken, end)
     return "".join(drawn)
 

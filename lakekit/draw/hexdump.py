@@ -103,13 +103,12 @@ def first_span_ending_after(spans: Sequence[FieldSpan], offset: int) -> int:
     return low
 
 
-def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
-    """Return the spans over the bytes from `start` to `end`; `marks` are sorted and disjoint."""
-    low, spans = first_span_ending_after(marks, start), []
-    while low < len(marks) and marks[low].offset < end:
-        spans.append(marks[low])
-        low += 1
-    return spans
+def find_overlapping(spans: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
+    """Return the spans over the bytes from `start` to `end`; `spans` are sorted and disjoint."""
+    first = last = first_span_ending_after(spans, start)
+    while last < len(spans) and spans[last].offset < end:
+        last += 1
+    return list(spans[first:last])
 
 
 def line_ranges(data: bytes, spans: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
@@ -145,7 +144,7 @@ def hexdump_text(
     There are at most `lines` lines; a last line then says how many bytes are left out.
     """
     drawn = [truncate(escape_controls(heading), width)]
-    visible, outer = line_ranges(data, spans, lines, start), ""
+    visible, previous_name = line_ranges(data, spans, lines, start), ""
     for at, end in visible:
         if end - at > BYTES_PER_LINE:
             drawn.append(
@@ -157,10 +156,10 @@ def hexdump_text(
             )
             continue
         names = []
-        for mark in find_overlapping(spans, at, end):
-            if mark.offset >= at and field_color(mark.field) != QUIET_COLOR:
-                names.append(format_span(mark, outer))
-                outer = mark.field
+        for span in find_overlapping(spans, at, end):
+            if span.offset >= at and field_color(span.field) != QUIET_COLOR:
+                names.append(format_span(span, previous_name))
+                previous_name = span.field
         drawn.append(
             truncate(
                 f"{at:08x}  {pad(data[at:end].hex(' '), 3 * BYTES_PER_LINE - 1)}  {' · '.join(names)}".rstrip(), width
@@ -200,38 +199,39 @@ def hexdump_html(
 _MONOSPACE_STYLE = "font-family:ui-monospace,monospace;white-space:pre;text-align:left;padding:1px 8px"
 
 
-def _html_row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
-    inside = find_overlapping(marks, start, end)
+def _html_row(data: bytes, spans: Sequence[FieldSpan], start: int, end: int) -> str:
+    inside = find_overlapping(spans, start, end)
     if end - start > BYTES_PER_LINE:
         more = f"… {plural(end - start, 'more byte')} of {escape_controls(inside[0].field)}"
         return (
             f"<tr><td style='{_MONOSPACE_STYLE}'>{start:08x}</td><td style='text-align:left' "
             f"colspan='2'>{escape(more)}</td></tr>"
         )
-    spans, names, outer = [], [], ""
-    for mark in inside:
-        piece = data[max(start, mark.offset) : min(end, mark.offset + mark.length)]
-        spans.append(
-            f"<span title='{escape(escape_controls(mark.field))}' style='border-bottom:3px solid "
-            f"{field_color(mark.field)}'>{piece.hex(' ')}</span>"
+    cells, names, previous_name = [], [], ""
+    for span in inside:
+        piece = data[max(start, span.offset) : min(end, span.offset + span.length)]
+        cells.append(
+            f"<span title='{escape(escape_controls(span.field))}' style='border-bottom:3px solid "
+            f"{field_color(span.field)}'>{piece.hex(' ')}</span>"
         )
-        if mark.offset >= start and field_color(mark.field) != QUIET_COLOR:
+        if span.offset >= start and field_color(span.field) != QUIET_COLOR:
             names.append(
                 f"<span style='border-bottom:3px solid "
-                f"{field_color(mark.field)}'>{escape(format_span(mark, outer))}</span>"
+                f"{field_color(span.field)}'>{escape(format_span(span, previous_name))}</span>"
             )
-            outer = mark.field
+            previous_name = span.field
     return (
-        f"<tr><td style='{_MONOSPACE_STYLE}'>{start:08x}</td><td style='{_MONOSPACE_STYLE}'>{' '.join(spans)}</td><td "
+        f"<tr><td style='{_MONOSPACE_STYLE}'>{start:08x}</td><td style='{_MONOSPACE_STYLE}'>{' '.join(cells)}</td><td "
         f"style='text-align:left'>{' · '.join(names)}</td></tr>"
     )
 
 
+_DRAWING_LINES = 16
 _LINE_HEIGHT, _TOP_MARGIN, _CODES_X, _NAMES_X, _CODE_WIDTH = 20, 28, 76, 470, 24
 
 
 def hexdump_drawing(
-    heading: str, data: bytes, spans: Sequence[FieldSpan], *, start: int = 0, lines: int = BYTES_PER_LINE
+    heading: str, data: bytes, spans: Sequence[FieldSpan], *, start: int = 0, lines: int = _DRAWING_LINES
 ) -> Drawing:
     """Return the bytes from `start` on as a picture: codes over lines in the colours of their fields.
 
@@ -252,22 +252,22 @@ def hexdump_drawing(
             )
             y += _LINE_HEIGHT
             continue
-        names, outer = [], ""
-        for mark in inside:
-            low, high = max(at, mark.offset) - at, min(after, mark.offset + mark.length) - at
+        names, previous_name = [], ""
+        for span in inside:
+            low, high = max(at, span.offset) - at, min(after, span.offset + span.length) - at
             shapes.append(
                 Rect(
                     x=_CODES_X + low * _CODE_WIDTH,
                     y=y + 7,
                     width=(high - low) * _CODE_WIDTH - 5,
                     height=3,
-                    color=field_color(mark.field),
-                    hint=escape_controls(mark.field),
+                    color=field_color(span.field),
+                    hint=escape_controls(span.field),
                 )
             )
-            if mark.offset >= at and field_color(mark.field) != QUIET_COLOR:
-                names.append(format_span(mark, outer))
-                outer = mark.field
+            if span.offset >= at and field_color(span.field) != QUIET_COLOR:
+                names.append(format_span(span, previous_name))
+                previous_name = span.field
         shapes += [
             TextShape(x=_CODES_X + number * _CODE_WIDTH, y=y, text=f"{byte:02x}")
             for number, byte in enumerate(data[at:after])

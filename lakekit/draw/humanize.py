@@ -103,7 +103,7 @@ def truncate_heading(text: str, width: int = NAME_WIDTH) -> str:
     return truncate(escape_controls(text), width)
 
 
-def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Return the text padded with blanks to `width` terminal columns; `right` aligns the text right."""
+def pad(text: str, width: int, *, align_right: bool = False) -> str:
+    """Return the text padded with blanks to `width` terminal columns; `align_right` aligns the text right."""
     blanks = " " * max(0, width - display_width(text))
-    return blanks + text if right else text + blanks
+    return blanks + text if align_right else text + blanks

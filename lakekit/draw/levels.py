@@ -184,10 +184,10 @@ def _change_legend(bucket_state: BucketState) -> str:
     return " · ".join(parts)
 
 
-def _merge_note(number: int, limit: int) -> str:
+def _merge_note(file_count: int, limit: int) -> str:
     return (
-        f"{format_count(number)} files are more than can be drawn: neighbours share a box that says how many"
-        if number > limit
+        f"{format_count(file_count)} files are more than can be drawn: neighbours share a box that says how many"
+        if file_count > limit
         else ""
     )
 
@@ -284,16 +284,16 @@ def _position_on_axis(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
 
 
 def _draw_state(
-    drawing: _LevelsDrawing, bucket_state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str
+    drawing: _LevelsDrawing, bucket_state: BucketState, groups_by_level: Mapping[tuple[int, bool], Groups], prefix: str
 ) -> None:
     """Draw the levels of one state, from the top."""
-    if not room:
+    if not groups_by_level:
         drawing.add_text(LEFT_SHARE, "no files")
         drawing.top += _LINE_HEIGHT
     totals = {level: _totals_text(level_files) for level, level_files in _group_by_level(bucket_state.files)}
-    for level in sorted({level for level, _ in room}):
+    for level in sorted({level for level, _ in groups_by_level}):
         top = drawing.top
-        ghosts, living = room.get((level, True), []), room.get((level, False), [])
+        ghosts, living = groups_by_level.get((level, True), []), groups_by_level.get((level, False), [])
         stacked = level == 0 and not drawing.is_append
         lanes = [(True, lane) for lane in _assign_lanes(drawing.ranges, ghosts, stacked=stacked)] + [
             (False, lane) for lane in _assign_lanes(drawing.ranges, living, stacked=stacked)
@@ -360,7 +360,7 @@ def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, bucket_st
                 width=(high - low) * span,
                 top=drawing.top + room - height,
                 height=height,
-                state=_box_state(bucket_state, group, removed=prefix.endswith("removed/")),
+                state=_box_state(bucket_state, group, is_removed=prefix.endswith("removed/")),
                 obsolete_fraction=sum(file.obsolete_fraction * file.row_count for file in group) / rows
                 if rows > 0
                 else 0.0,
@@ -371,9 +371,9 @@ def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, bucket_st
         )
 
 
-def _box_state(bucket_state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
+def _box_state(bucket_state: BucketState, group: tuple[LevelFile, ...], *, is_removed: bool) -> str:
     names = {file.name for file in group}
-    if removed or names <= bucket_state.leaving_names:
+    if is_removed or names <= bucket_state.leaving_names:
         return "removed"
     if bucket_state.opened_names is not None:
         return "lit" if names & bucket_state.opened_names else "dim"

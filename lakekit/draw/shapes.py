@@ -163,9 +163,9 @@ _CSS_COLOR_OF_NAME = {
 }
 
 
-def level_color(number: int) -> str:
+def level_color(level: int) -> str:
     """Return the colour of a level's boxes."""
-    return LEVEL_COLORS[min(max(number, 0), len(LEVEL_COLORS) - 1)]
+    return LEVEL_COLORS[min(max(level, 0), len(LEVEL_COLORS) - 1)]
 
 
 def hex_color(name: str) -> str:

@@ -289,12 +289,13 @@ def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     )
 
 
-def _grouping_note(marks: int, groups: int, how: str) -> str:
+def _grouping_note(mark_count: int, group_count: int, reason: str) -> str:
     return (
         ""
-        if groups == marks
+        if group_count == mark_count
         else (
-            f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}, drawn as the rarest kind among them"
+            f"{plural(mark_count, 'snapshot')} drawn as {plural(group_count, 'mark')}: {reason}, drawn as the rarest "
+            "kind among them"
         )
     )
 

@@ -345,7 +345,7 @@ def _find_entries_v2(
     firsts = [key for key, _ in heads]
     by_block: dict[int, set[Key]] = {}
     for key in searched_keys:
-        block = container.count_before(firsts, key, right=True) - 1
+        block = container.count_before(firsts, key, includes_equal=True) - 1
         if block >= 0:
             by_block.setdefault(block, set()).add(key)
     entries = []

@@ -78,9 +78,9 @@ def _encode_part(rows: NDArray[np.int64], values: NDArray[np.int64], mask: NDArr
 class _BsiSlices:
     """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is decoded when first needed."""
 
-    def __init__(self, payload: bytes | memoryview, places: Sequence[int]) -> None:
-        self._payload, self._offsets = payload, places
-        self._bitmaps: list[BitMap | None] = [None] * (len(places) - 1)
+    def __init__(self, payload: bytes | memoryview, offsets: Sequence[int]) -> None:
+        self._payload, self._offsets = payload, offsets
+        self._bitmaps: list[BitMap | None] = [None] * (len(offsets) - 1)
 
     def __len__(self) -> int:
         return len(self._bitmaps)
@@ -147,8 +147,12 @@ def compute_totals(
     )
     if not with_bounds or not (above or below):
         return ColumnTotals(len(above) + len(below), total, None, None)
-    least = -_find_extreme(negative, below, most=True) if below else _find_extreme(positive, above, most=False)
-    greatest = _find_extreme(positive, above, most=True) if above else -_find_extreme(negative, below, most=False)
+    least = (
+        -_find_extreme(negative, below, is_maximum=True) if below else _find_extreme(positive, above, is_maximum=False)
+    )
+    greatest = (
+        _find_extreme(positive, above, is_maximum=True) if above else -_find_extreme(negative, below, is_maximum=False)
+    )
     return ColumnTotals(len(above) + len(below), total, least, greatest)
 
 
@@ -160,14 +164,14 @@ def _sum_values(bsi_part: _BsiPart, selected: BitMap | None) -> int:
     )
 
 
-def _find_extreme(bsi_part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
-    """Return the greatest (`most`) or least value among the candidate rows, found bit by bit from the highest."""
+def _find_extreme(bsi_part: _BsiPart, candidates: BitMap, *, is_maximum: bool) -> int:
+    """Return the greatest (`is_maximum`) or least value among the candidate rows, found bit by bit from the highest."""
     value = 0
     for i in range(len(bsi_part.slices) - 1, -1, -1):
-        better = candidates & bsi_part.slices[i] if most else candidates - bsi_part.slices[i]
+        better = candidates & bsi_part.slices[i] if is_maximum else candidates - bsi_part.slices[i]
         if better:
             candidates = better
-        value |= int(bool(better) == most) << i
+        value |= int(bool(better) == is_maximum) << i
     return bsi_part.minimum + value
 
 

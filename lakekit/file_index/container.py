@@ -483,12 +483,12 @@ def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
     return (order_one_float(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
 
 
-def count_before(values: Any, key: Key, *, right: bool) -> int:
-    """Return how many of ascending `values` are before `key` (with `right`: or equal to it)."""
+def count_before(values: Any, key: Key, *, includes_equal: bool) -> int:
+    """Return how many of ascending `values` are before `key` (with `includes_equal`: or equal to it)."""
     low, high = 0, len(values)
     while low < high:
         middle = (low + high) // 2
-        if values[middle] < key or (right and values[middle] == key):
+        if values[middle] < key or (includes_equal and values[middle] == key):
             low = middle + 1
         else:
             high = middle

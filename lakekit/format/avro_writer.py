@@ -159,7 +159,7 @@ def _list_cells(array: pa.Array, items: pa.Array) -> list[pa.Array]:
         _CELL_TYPE, len(array), [None, pa.py_buffer(ends[item_offsets]), items.buffers()[2] or pa.py_buffer(b"")]
     )
     zero = _fixed_cells(np.zeros(len(array), np.uint8), 1)
-    return [varint_cells(counts, empty=counts == 0), body, zero]
+    return [varint_cells(counts, is_empty=counts == 0), body, zero]
 
 
 def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
@@ -186,12 +186,12 @@ def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Ar
     return pa.Array.from_buffers(_CELL_TYPE, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def varint_cells(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return the zig-zag varints of numbers as cells; the cell has no bytes where `empty` is true."""
+def varint_cells(numbers: NDArray[np.int64], *, is_empty: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return the zig-zag varints of numbers as cells; the cell has no bytes where `is_empty` is true."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     most = int(zigzag.max()) if len(zigzag) else 0
     width = max(1, -(-most.bit_length() // 7))
-    if width == 1 and empty is None:
+    if width == 1 and is_empty is None:
         return _fixed_cells(zigzag.astype(np.uint8), 1)
     table = np.empty((len(zigzag), width), np.uint8)
     lengths = np.ones(len(zigzag), np.int64)
@@ -202,8 +202,8 @@ def varint_cells(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None 
         if i:
             lengths += remaining > 0
         remaining = next_remaining
-    if empty is not None:
-        lengths[empty] = 0
+    if is_empty is not None:
+        lengths[is_empty] = 0
     return _ragged_cells(table, lengths)
 
 

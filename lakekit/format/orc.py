@@ -381,8 +381,8 @@ def _change_column(column: OrcColumn, *, maps: bool, timestamps: bool) -> OrcCol
 def _stripe_footer(
     footer: list[ProtobufField],
     columns: list[OrcColumn],
-    numbers: dict[int, int],
-    moved: dict[tuple[int, int], int],
+    column_numbers: dict[int, int],
+    moved_streams: dict[tuple[int, int], int],
     tail: OrcTail,
 ) -> tuple[bytes, bytes]:
     """Return the footer with streams and encodings under their new columns, and streams of zeros to add."""
@@ -390,7 +390,7 @@ def _stripe_footer(
     for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)
         kind, number = orc_tail.integer_member(members, 1), orc_tail.integer_member(members, 2)
-        at = moved.get((number, kind), numbers.get(number, 0))
+        at = moved_streams.get((number, kind), column_numbers.get(number, 0))
         streams.append(
             ProtobufField(
                 1,

@@ -210,8 +210,8 @@ def _parse_partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...]
     return keys, [tuple(text for _, text in spec) for spec in specs]
 
 
-def _parse_directory(below: str) -> list[tuple[str, str]]:
-    pairs = [part.partition("=") for part in below.split("/")[:-1] if "=" in part]
+def _parse_directory(relative_path: str) -> list[tuple[str, str]]:
+    pairs = [part.partition("=") for part in relative_path.split("/")[:-1] if "=" in part]
     return [(_unescape_name(name), _unescape_name(text)) for name, _, text in pairs]
 
 
@@ -302,11 +302,11 @@ def merge_with_declared(
     return MergedSchema(fields=tuple(fields), file_types=tuple(older))
 
 
-def _is_as(stored: DataType, target: DataType) -> bool:
+def _is_as(stored_type: DataType, target: DataType) -> bool:
     """Return whether a stored type is read as the column's type, whatever its length, by one schema."""
-    if stored.root in ("VARCHAR", "VARBINARY"):
-        return target.root in (STRINGS if stored.root == "VARCHAR" else ("BINARY", "VARBINARY"))
-    return _bare_type(stored) == _bare_type(target)
+    if stored_type.root in ("VARCHAR", "VARBINARY"):
+        return target.root in (STRINGS if stored_type.root == "VARCHAR" else ("BINARY", "VARBINARY"))
+    return _bare_type(stored_type) == _bare_type(target)
 
 
 def wider_type(a: DataType, b: DataType) -> DataType | None:

@@ -80,10 +80,10 @@ class TreeFilter:
                     reasons[at] |= used
         return [", ".join(sorted(columns_)) for columns_ in reasons]
 
-    def read_outcomes(self, live: Files) -> Callable[[str, str, int], str]:
+    def read_outcomes(self, live_files: Files) -> Callable[[str, str, int], str]:
         """Return a function that says what a read does with an entry's file, of its kind, name and level.
 
-        `live` are the live files. The answer is read, or why not.
+        `live_files` are the live files. The answer is read, or why not.
         """
         read, visible = self.selected_files, _plan_files(self.scan, [])
         files_by_filter = (
@@ -100,7 +100,7 @@ class TreeFilter:
                 return "removes a file"
             if key in read:
                 return "read"
-            if key not in live:
+            if key not in live_files:
                 return "removed since"
             if key not in visible:
                 return "not visible before compaction"

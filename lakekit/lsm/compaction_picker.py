@@ -67,9 +67,11 @@ def pick_by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None
     unit = _size_amplification(levels, options)
     trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
     if unit is None and count >= trigger:
-        unit = _extend_runs(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
+        unit = _extend_runs(levels, options, 1, is_forced=False, now_ms=now_ms, reason="size ratio")
     if unit is None and count > trigger:
-        unit = _extend_runs(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
+        unit = _extend_runs(
+            levels, options, count - trigger + 1, is_forced=False, now_ms=now_ms, reason="number of runs"
+        )
     return _drop_noop(unit)
 
 
@@ -92,7 +94,7 @@ def pick_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> Co
     """Return all files of level 0, and the runs after them that are not much bigger; None if there are none."""
     count = len(levels.level_0)
     return (
-        _drop_noop(_extend_runs(levels, options, count, forced=True, now_ms=now_ms, reason="level 0"))
+        _drop_noop(_extend_runs(levels, options, count, is_forced=True, now_ms=now_ms, reason="level 0"))
         if count
         else None
     )
@@ -141,12 +143,14 @@ def last_full_compaction_ms(levels: LsmLevels) -> int | None:
 # ---- the rules -------------------------------------------------------------------------------------------------------
 
 
-def _pick_early_full(levels: LsmLevels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
+def _pick_early_full(
+    levels: LsmLevels, options: TableOptions, now_ms: int, last_full_ms: int | None
+) -> CompactionUnit | None:
     """Return a full compaction that an option asks for before sizes do."""
     if len(levels.runs) < 2:
         return None
     interval = options.compaction_optimization_interval_ms
-    if interval is not None and (last is None or now_ms - last > interval):
+    if interval is not None and (last_full_ms is None or now_ms - last_full_ms > interval):
         return pick_all_runs(levels, "optimization interval")
     threshold = options.compaction_total_size_threshold_bytes
     if threshold is not None and _total_bytes(levels.runs) < threshold:
@@ -171,7 +175,7 @@ def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionU
 
 
 def _extend_runs(
-    levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str
+    levels: LsmLevels, options: TableOptions, count: int, *, is_forced: bool, now_ms: int | None, reason: str
 ) -> CompactionUnit | None:
     """Return the first `count` runs, and those after them that are not much bigger than all before together."""
     ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
@@ -181,7 +185,7 @@ def _extend_runs(
             break
         size += run.size_bytes
         count += 1
-    return _make_unit(levels, count, reason) if forced or count > 1 else None
+    return _make_unit(levels, count, reason) if is_forced or count > 1 else None
 
 
 def _make_unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:

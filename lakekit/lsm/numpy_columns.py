@@ -236,7 +236,9 @@ def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
     columns = pl.DataFrame([section.get_column(name) for name in key])
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
     if floats:
-        columns = columns.with_columns(_float_key_bits(columns[name], last=name == key[-1]) for name in floats)
+        columns = columns.with_columns(
+            _float_key_bits(columns[name], is_last_column=name == key[-1]) for name in floats
+        )
     integers = [_key_integers(columns[name]) for name in key]
     exact = [numbers for numbers in integers if numbers is not None]
     if len(exact) == len(integers):
@@ -254,14 +256,14 @@ def select_keys(keys: KeyCodes, mask: Bools) -> KeyCodes:
     return KeyCodes(columns=columns, codes=keys.codes[mask], is_exact=keys.is_exact, low=keys.low, high=keys.high)
 
 
-def _float_key_bits(column: pl.Series, *, last: bool) -> pl.Series:
+def _float_key_bits(column: pl.Series, *, is_last_column: bool) -> pl.Series:
     """Return a key column of floats as integers.
 
     The reference sorts -0.0 below 0.0 and then considers them equal if they come next to each other: always in the last
     column of a key, and in other columns hardly ever, as the columns after them separate them (case
     `types_key_floats_parquet`).
     """
-    return float_bits(column, one_zero=last)
+    return float_bits(column, one_zero=is_last_column)
 
 
 def _key_integers(column: pl.Series) -> Array | None:

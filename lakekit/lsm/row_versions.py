@@ -275,17 +275,17 @@ def _select_winners(section: pl.DataFrame, versions: Versions, ranks: list[Ints]
     return winning_rows
 
 
-def _is_newer(row_numbers: Ints, others: Ints, ranks: list[Ints], is_adding: Bools) -> Bools:
-    """Return which rows are newer than `others`, which are before them in the section.
+def _is_newer(row_numbers: Ints, other_row_numbers: Ints, ranks: list[Ints], is_adding: Bools) -> Bools:
+    """Return which rows are newer than `other_row_numbers`, which are before them in the section.
 
     In a tie the later row is newer, unless it retracts what the other adds.
     """
     newer, tied = np.zeros(len(row_numbers), bool), np.ones(len(row_numbers), bool)
     for rank in ranks:
-        mine, theirs = rank[row_numbers], rank[others]
+        mine, theirs = rank[row_numbers], rank[other_row_numbers]
         newer |= tied & (mine > theirs)
         tied &= mine == theirs
-    return newer | (tied & (is_adding[row_numbers] | ~is_adding[others]))
+    return newer | (tied & (is_adding[row_numbers] | ~is_adding[other_row_numbers]))
 
 
 def mask_single_versions(section: pl.DataFrame, spec: MergeSpec) -> Bools:

@@ -94,9 +94,9 @@ def check_theta(data: bytes) -> None:
     elif preamble_words > 1:
         count = _read_number(data, 8, 4)
         theta = _read_number(data, 16, 8) if preamble_words == 3 else _MAX_THETA
-        _check_hashes(data, 8 * preamble_words, count, theta, ordered=version > 1 and bool(flags & _ORDERED_FLAG))
+        _check_hashes(data, 8 * preamble_words, count, theta, is_ordered=version > 1 and bool(flags & _ORDERED_FLAG))
     elif version >= 3 and not flags & _EMPTY_FLAG:
-        _check_hashes(data, 8, 1, _MAX_THETA, ordered=False)
+        _check_hashes(data, 8, 1, _MAX_THETA, is_ordered=False)
 
 
 CHECK_OF_FUNCTION: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_hll, "theta_sketch": check_theta}
@@ -187,7 +187,7 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
 # ---- theta -----------------------------------------------------------------------------------------------------------
 
 
-def _check_hashes(data: bytes, begin: int, count: int, theta: int, *, ordered: bool) -> None:
+def _check_hashes(data: bytes, begin: int, count: int, theta: int, *, is_ordered: bool) -> None:
     if len(data) < begin + 8 * count:
         raise _make_corrupt(f"{count} hashes from byte {begin} on, in {len(data)} bytes", "count", 8)
     if not 0 < theta <= _MAX_THETA:
@@ -195,7 +195,7 @@ def _check_hashes(data: bytes, begin: int, count: int, theta: int, *, ordered: b
     hashes = np.frombuffer(data, "<u8", count, begin)
     if (hashes == 0).any() or (hashes >= theta).any():
         raise _make_corrupt("a hash of 0, or one that is not below theta", "hashes", begin)
-    if (ordered and (hashes[1:] <= hashes[:-1]).any()) or (not ordered and len(np.unique(hashes)) != count):
+    if (is_ordered and (hashes[1:] <= hashes[:-1]).any()) or (not is_ordered and len(np.unique(hashes)) != count):
         raise _make_corrupt("hashes out of order, or one that is there twice", "hashes", begin)
 
 

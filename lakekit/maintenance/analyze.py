@@ -103,11 +103,11 @@ _BATCH_ROWS = 1 << 18
 _MAX_PARTIAL_FRAMES = 256
 
 
-def analyze_table(ctx: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
+def analyze_table(ctx: TableContext, columns: Sequence[str] | None, summarize: Look | None = None) -> Commit:
     """Collect statistics of the newest snapshot and commit them; without a snapshot nothing is made.
 
-    `columns`: None for every column whose type has statistics. `look`: summarizes the rows in parts; None: this process
-    does. The statistics are the same, whatever the parts.
+    `columns`: None for every column whose type has statistics. `summarize`: summarizes the rows in parts; None: this
+    process does. The statistics are the same, whatever the parts.
     """
     table_context.check_writable(ctx)
     fields = _fields_to_analyze(ctx, columns)
@@ -115,7 +115,9 @@ def analyze_table(ctx: TableContext, columns: Sequence[str] | None, look: Look |
     job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
         return committer.build_result(job, [])
-    summary = _merge_parts(ctx, fields, (look or _summarize_scan)(table_scan.scan_snapshot(ctx, latest.id), fields))
+    summary = _merge_parts(
+        ctx, fields, (summarize or _summarize_scan)(table_scan.scan_snapshot(ctx, latest.id), fields)
+    )
     stored = planner.load_live_entries(ctx, latest)
     stored_rows, stored_bytes = (int(stored.integers(name).sum()) for name in ("row_count", "file_size"))
     statistics = Statistics(

@@ -75,24 +75,24 @@ def check_location_free(target: TableLocation) -> None:
 
 
 def create_table_atomically(
-    target: TableLocation, subject: str, make: Callable[[TableLocation], InitialState]
+    target: TableLocation, subject: str, write_files: Callable[[TableLocation], InitialState]
 ) -> TableSchema:
-    """Create a table whose files `make` writes, and return its newest schema.
+    """Create a table whose files `write_files` writes, and return its newest schema.
 
-    `make` gets the location to write to: the target, or a hidden folder beside it. `subject` is the word in the hidden
-    folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
+    `write_files` gets the location to write to: the target, or a hidden folder beside it. `subject` is the word in the
+    hidden folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
 
-    Raises what `make` raises, and `StorageFailed` where another process was faster; then there is no table.
+    Raises what `write_files` raises, and `StorageFailed` where another process was faster; then there is no table.
     """
     if not isinstance(target.storage, SupportsDirectories):
-        state = make(target)
+        state = write_files(target)
         _write_initial_state(target, state)
         return state.schemas[-1]
     above, _, own = target.paths.root.rpartition("/")
     hidden = f"{above}/.{subject}-{target.runtime.new_id()}"
     staged = replace(target, paths=TablePaths(root=f"{hidden}/{own}"), catalog_env=None)
     try:
-        state = make(staged)
+        state = write_files(staged)
         _write_initial_state(staged, state)
         protocol.move_folder(staged.storage, staged.paths.root, target.paths.root)
     finally:

@@ -310,9 +310,9 @@ def _first_within_retention(
     )
 
 
-def _write_earliest_hint(ctx: TableContext, number: int) -> None:
+def _write_earliest_hint(ctx: TableContext, snapshot_id: int) -> None:
     with suppress(LakekitError):  # a hint is advice
-        ctx.storage.put(ctx.paths.earliest_hint, snapshot.encode_hint(number))
+        ctx.storage.put(ctx.paths.earliest_hint, snapshot.encode_hint(snapshot_id))
 
 
 def _repair_latest_hint(ctx: TableContext, end: int, newest: int) -> None:

@@ -82,8 +82,8 @@ class _DirectoryListing:
     names: Sequence[str]
     file_stats: Mapping[str, Stat] | None
 
-    def filter(self, wanted: Callable[[str], bool]) -> _DirectoryListing:
-        return replace(self, names=[name for name in self.names if wanted(name)])
+    def filter(self, is_candidate: Callable[[str], bool]) -> _DirectoryListing:
+        return replace(self, names=[name for name in self.names if is_candidate(name)])
 
 
 def remove_orphans(
@@ -153,14 +153,14 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
     return unfinished
 
 
-def _stat_files(ctx: TableContext, listed: _DirectoryListing) -> list[Stat]:
+def _stat_files(ctx: TableContext, listing: _DirectoryListing) -> list[Stat]:
     """Return the size and age of files, without those that were deleted meanwhile.
 
     A file never looks older here than it was when it was listed.
     """
-    if listed.file_stats is not None:
-        return [listed.file_stats[name] for name in listed.names]
-    looked_at = [ctx.storage.stat(f"{listed.directory}/{name}") for name in listed.names]
+    if listing.file_stats is not None:
+        return [listing.file_stats[name] for name in listing.names]
+    looked_at = [ctx.storage.stat(f"{listing.directory}/{name}") for name in listing.names]
     return [stat for stat in looked_at if stat is not None and not stat.is_dir]
 
 

@@ -110,8 +110,8 @@ def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: 
     return pl.DataFrame(changes, schema, orient="row").sort("path")
 
 
-def _format_indexes(places: Collection[IndexKey]) -> list[str]:
-    return sorted(f"{kind}({name})" for name, kind in places)
+def _format_indexes(index_keys: Collection[IndexKey]) -> list[str]:
+    return sorted(f"{kind}({name})" for name, kind in index_keys)
 
 
 def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
@@ -147,9 +147,11 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
 
 
 def _make_batch(
-    bucket_key: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]
+    bucket_key: tuple[bytes, int, int],
+    files: Sequence[DataFileMeta],
+    identities_before: Mapping[str, frozenset[Identity]],
 ) -> FileBatch:
-    earlier = (before.get(file.name, frozenset[Identity]()) for file in files)
+    earlier = (identities_before.get(file.name, frozenset[Identity]()) for file in files)
     return FileBatch(
         partition=bucket_key[0],
         bucket=bucket_key[1],
@@ -233,13 +235,13 @@ def delete_index_files(ctx: TableContext, messages: Sequence[CommitMessage]) -> 
         ctx.storage.delete(made)
 
 
-def _identities_by_name(deleted: ManifestEntries) -> dict[str, frozenset[Identity]]:
+def _identities_by_name(deleted_entries: ManifestEntries) -> dict[str, frozenset[Identity]]:
     """Return the identities of deleted entries, by file name.
 
     An identical entry must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`).
     """
     columns = (
-        deleted.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files")
+        deleted_entries.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files")
     )  # scalar: one a file
     identities: dict[str, set[Identity]] = {}
     for name, embedded, extra in zip(*columns, strict=True):
@@ -251,14 +253,14 @@ def _rewrite_entry(
     ctx: TableContext,
     file: DataFileMeta,
     path: str,
-    before: Collection[Identity],
+    identities_before: Collection[Identity],
     new_paths: list[str],
     *,
     rebuild: bool,
 ) -> DataFileMeta | None:
     """Return the entry of a file with the indexes that it should have; None if it has them.
 
-    `before`: identities that the new entry must not have. New index files are added to `new_paths`.
+    `identities_before`: identities that the new entry must not have. New index files are added to `new_paths`.
     """
     written = ctx.with_schema(schemas.read_schema(ctx, file.schema_id)) if file.schema_id != ctx.schema.id else ctx
     old, should = None if rebuild else _read_contents(ctx, file, path), _wanted_indexes(ctx, file)
@@ -277,7 +279,7 @@ def _rewrite_entry(
     if (data, others) == (file.embedded_index, file.extra_files):
         return None
     small = data is None or len(data) <= ctx.options.file_index_in_manifest_threshold_bytes
-    if small and (file.name, data, others) not in before:
+    if small and (file.name, data, others) not in identities_before:
         return replace(file, embedded_index=data, extra_files=others)
     name = f"{file.name}-{ctx.runtime.new_id()}{INDEX_SUFFIX}"
     index_path = ctx.paths.extra_file(path, name)
@@ -298,15 +300,15 @@ def _index_keys(contents: Contents | None) -> set[IndexKey]:
     return {(name, kind) for name, kinds in (contents or {}).items() for kind in kinds}
 
 
-def _indexes_under_schema(ctx: TableContext, written: TableSchema) -> list[IndexDefinition]:
+def _indexes_under_schema(ctx: TableContext, written_schema: TableSchema) -> list[IndexDefinition]:
     """Return the indexes of today's options in the column names of the schema a file was written with.
 
     Columns that the file lacks have none.
     """
     today = index_definitions(ctx.schema, ctx.options)
-    if written.id == ctx.schema.id:
+    if written_schema.id == ctx.schema.id:
         return list(today)
-    by_id = {field.id: field for field in written.fields}
+    by_id = {field.id: field for field in written_schema.fields}
     indexes = []
     for index in today:
         then = by_id.get(ctx.schema.field(index.column).id)
@@ -330,13 +332,13 @@ def _read_contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents
 
 
 def _build_indexes(
-    written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]
+    written_ctx: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]
 ) -> Contents:
     """Return indexes over all rows of a file, deleted rows included, since positions count them."""
-    fields = [written.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
+    fields = [written_ctx.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
     indexing = IndexBuilder(indexes)
-    frame = scan_files(written, [file], [path], fields)
-    with translate_polars_errors(written, [path]):
+    frame = scan_files(written_ctx, [file], [path], fields)
+    with translate_polars_errors(written_ctx, [path]):
         for batch in collect_batches(frame, chunk_size=_BATCH_ROWS):
             indexing.add_frame(batch)
     return container.decode_container(indexing.build_container(), path=path)

@@ -312,18 +312,18 @@ def cache_index(location: MetadataLocation, name: str, entries: Sequence[IndexMa
     )
 
 
-def cache_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryRows) -> None:
+def cache_entries(location: MetadataLocation, name: str, written_entries: ManifestEntries | EntryRows) -> None:
     """Cache the entries of a manifest that was just written.
 
     Entries that are given as rows (`EntryRows`) are converted to columns when they are first read.
     """
     piece = (
-        _EntrySlice(written, 0, len(written))
-        if isinstance(written, columns_of.ManifestEntries)
-        else _LazySlice(written)
+        _EntrySlice(written_entries, 0, len(written_entries))
+        if isinstance(written_entries, columns_of.ManifestEntries)
+        else _LazySlice(written_entries)
     )
     location.runtime.metadata_cache.put(
-        {_cache_key(location, _ENTRIES_KEY, name): piece}, _MANIFEST_META_BYTES * (len(written) + 1)
+        {_cache_key(location, _ENTRIES_KEY, name): piece}, _MANIFEST_META_BYTES * (len(written_entries) + 1)
     )
 
 

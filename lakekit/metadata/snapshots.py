@@ -225,20 +225,20 @@ def find_many(location: MetadataLocation, snapshot_ids: Sequence[int]) -> list[S
     )
 
 
-def with_latest(location: MetadataLocation, look: Callable[[Snapshot | None], T]) -> T:
-    """Return the result of `look` on the newest snapshot; retry if that expired meanwhile.
+def with_latest(location: MetadataLocation, read: Callable[[Snapshot | None], T]) -> T:
+    """Return the result of `read` on the newest snapshot; retry if that expired meanwhile.
 
-    Raises what `look` raises.
+    Raises what `read` raises.
     """
     snapshot = search_latest(location)
     for _ in range(_MAX_ATTEMPTS):
         try:
-            return look(snapshot)
+            return read(snapshot)
         except FileMissing:
             if not has_expired(location, snapshot):
                 raise
             snapshot = search_latest(location)
-    return look(snapshot)
+    return read(snapshot)
 
 
 def has_expired(location: MetadataLocation, snapshot: Snapshot | None) -> bool:

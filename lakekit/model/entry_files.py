@@ -296,8 +296,8 @@ def encode_entries(entries: ManifestEntries, **write_options: Any) -> bytes:
     return metadata_records.write_records(fields, entry_records(entries, [f.name for f in added]), **write_options)
 
 
-def entry_records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield entries as records of a manifest; `added` names columns of newer writers to put into `_FILE_COLUMNS`."""
+def entry_records(entries: ManifestEntries, extra_columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield entries as records of a manifest; `extra_columns` are columns of newer writers to add to the file."""
     time_index = entries.table.schema.get_field_index("creation_time")
     table = entries.table.set_column(
         time_index, "creation_time", entries.table.column("creation_time").cast(pa.int64())
@@ -306,7 +306,7 @@ def entry_records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterat
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for i in range(batch.num_rows):
             file = {name: columns[ours][i] for name, ours in _FILE_COLUMNS.items()} | {
-                name: columns[name][i] for name in added
+                name: columns[name][i] for name in extra_columns
             }
             for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
                 file[name] = {part: columns[f"{ours}_{end}"][i] for part, end in _STATS_COLUMNS.items()}

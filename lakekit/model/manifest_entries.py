@@ -145,22 +145,24 @@ class ManifestEntries:
         """Return the metadata of the `i`-th file."""
         return self.files([i])[0]
 
-    def files_to_read(self, *, counted: bool = False) -> list[DataFileMeta]:
+    def files_to_read(self, *, with_null_counts: bool = False) -> list[DataFileMeta]:
         """Return the metadata that reading rows needs, of all files.
 
-        Keys, bounds and indexes, which planning has evaluated, are left out. `counted`: with null counts.
+        Keys, bounds and indexes, which planning has evaluated, are left out. `with_null_counts`: with null counts.
         """
         columns = [_to_list(self.column(name)) for name in _READ_COLUMNS]
         nulls_column = [None] * len(self)
         counts, covered = (
-            [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS] if counted else (nulls_column, nulls_column)
+            [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS]
+            if with_null_counts
+            else (nulls_column, nulls_column)
         )  # scalar: one a file
         return [
             DataFileMeta(
                 name=name,
                 size_bytes=size_bytes,
                 row_count=row_count,
-                value_stats=_make_stats(EMPTY_ROW, EMPTY_ROW, nulls) if counted else NO_STATS,
+                value_stats=_make_stats(EMPTY_ROW, EMPTY_ROW, nulls) if with_null_counts else NO_STATS,
                 min_sequence_number=first,
                 max_sequence_number=last,
                 schema_id=schema_id,

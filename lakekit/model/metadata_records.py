@@ -5,8 +5,8 @@
     50 41 52 31 …      Parquet   "PAR1" … "PAR1", footer at the end: the same with `parquet`
 
 The first bytes of a file identify its format. Fields are looked up by name. A missing field reads as null: files of
-older engines lack the last ones. `Records.unknown_fields` returns unknown fields, and a rewrite keeps them: their
-declarations follow the last field that the reference knows.
+older engines lack the last ones. `Records.rewritable_unknown_fields` returns unknown fields, and a rewrite keeps them:
+their declarations follow the last field that the reference knows.
 
 Avro schemas are those of the reference: the root record is `record` in `org.apache.paimon.avro.generated`; a nested
 record is named after its parent and its field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this

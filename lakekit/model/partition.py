@@ -417,12 +417,12 @@ def partition_time_ms(
         return None
     if not {"y", "M", "d"} <= parts.keys():
         return None
-    return _to_millis(parts, parts.get("S", 0) // 1_000_000, lenient=formatter is None)
+    return _to_millis(parts, parts.get("S", 0) // 1_000_000, is_lenient=formatter is None)
 
 
-def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None:
+def _to_millis(parts: dict[str, int], millis: int, *, is_lenient: bool) -> int | None:
     year, month, day = parts["y"], parts["M"], parts["d"]
-    if lenient:
+    if is_lenient:
         year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
         number = epoch_day(year, month, 1) + day - 1
     else:

@@ -445,17 +445,19 @@ def rename_columns(options: Mapping[str, str], names: Mapping[str, str]) -> Mapp
     return options
 
 
-def translate_options(options: Mapping[str, str], today: Sequence[Field], then: Sequence[Field]) -> Mapping[str, str]:
-    """Return the options of schema `today` with the column names of schema `then`; columns match by id.
+def translate_options(
+    options: Mapping[str, str], from_fields: Sequence[Field], to_fields: Sequence[Field]
+) -> Mapping[str, str]:
+    """Return the options of schema `from_fields` with the column names of schema `to_fields`; columns match by id.
 
-    A column that `then` lacks is left out of lists, and options of it alone are dropped; it keeps its name in options
-    if `then` has another column of that name which `today` lacks.
+    A column that `to_fields` lacks is left out of lists, and options of it alone are dropped; it keeps its name in
+    options if `to_fields` has another column of that name which `from_fields` lacks.
     """
-    by_id, ids_today = {field.id: field.name for field in then}, {field.id for field in today}
-    lost = {field.name for field in then if field.id not in ids_today}
+    by_id, ids_today = {field.id: field.name for field in to_fields}, {field.id for field in from_fields}
+    lost = {field.name for field in to_fields if field.id not in ids_today}
     names = {
         field.name: by_id.get(field.id, field.name if field.name in lost else INTERNAL_PREFIX + field.name)
-        for field in today
+        for field in from_fields
     }
     changed = {name: other for name, other in names.items() if name != other}
     return (

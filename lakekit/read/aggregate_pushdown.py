@@ -254,7 +254,7 @@ def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
 
 
 def _remove_answered_files(
-    plan: Plan, requested_columns: Mapping[str, bool], exact_condition: Predicate, file_aggregates: list[FileAggregate]
+    plan: Plan, requested_columns: Mapping[str, bool], condition: Predicate, file_aggregates: list[FileAggregate]
 ) -> Plan:
     """Return the plan without the files whose indexes answer everything; their answers are added to `file_aggregates`.
 
@@ -263,13 +263,13 @@ def _remove_answered_files(
     entries, alone = plan.entries, plan.raw_indices
     if plan.spec is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
-    is_asked = bool(requested_columns) or exact_condition != TRUE
+    is_asked = bool(requested_columns) or condition != TRUE
     candidates = file_index_pruning.select_indexed(entries, alone) if is_asked else alone
-    candidates = candidates if exact_condition == TRUE else _select_worth_probing(plan, candidates)
+    candidates = candidates if condition == TRUE else _select_worth_probing(plan, candidates)
     if not len(candidates):
         return plan
     answered = (
-        _answer_by_index(plan, candidates, requested_columns, exact_condition, file_aggregates)
+        _answer_by_index(plan, candidates, requested_columns, condition, file_aggregates)
         if is_asked
         else _answer_by_row_count(plan, candidates, file_aggregates)
     )
@@ -277,7 +277,7 @@ def _remove_answered_files(
     is_answered[answered] = True
     left = plan.raw_indices[~is_answered[plan.raw_indices]]
     count = len(plan.selected_indices)
-    source = "their index" if exact_condition != TRUE else "their row counts"
+    source = "their index" if condition != TRUE else "their row counts"
     if requested_columns:
         source = f"bsi {', '.join(sorted(requested_columns))}"
     named = f"answered by {source}"
@@ -314,14 +314,14 @@ def _answer_by_index(
     plan: Plan,
     candidates: Ints,
     requested_columns: Mapping[str, bool],
-    exact_condition: Predicate,
+    condition: Predicate,
     file_aggregates: list[FileAggregate],
 ) -> Ints:
     """Read the indexes without a cached answer; return the positions of the files that were answered."""
     ctx, entries = plan.ctx, plan.entries
     paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(candidates))
     candidates, paths = _select_possibly_indexed(plan, candidates, paths, requested_columns)
-    full_files = ~_has_deletion_vector(plan, candidates) if exact_condition == TRUE else np.zeros(len(candidates), bool)
+    full_files = ~_has_deletion_vector(plan, candidates) if condition == TRUE else np.zeros(len(candidates), bool)
     is_cached, figures = bounds_cache.get_cached_totals(ctx, requested_columns, paths, full_files)
     if is_cached.any():
         # scalar: one a file
@@ -337,7 +337,7 @@ def _answer_by_index(
             candidates[missing],
             [paths[nth] for nth in missing],
             requested_columns,
-            exact_condition,
+            condition,
             caches_indexes=not full_files[missing].all(),
         )
         aggregates = parallel.map_io(
@@ -378,13 +378,9 @@ def _select_possibly_indexed(
     files = dict(zip(doubtful.tolist(), entries.files(candidates[doubtful]), strict=True)) if len(doubtful) else {}
 
     def has(nth: int) -> bool:
-        names, index_contents = (
-            file_schemas[files[nth].schema_id].names,
-            file_index_pruning.read_index_contents(ctx, paths[nth], files[nth]),
-        )
-        return all(
-            name in names and evaluator.has_totals_index(index_contents, names[name]) for name in requested_columns
-        )
+        names = file_schemas[files[nth].schema_id].names
+        contents = file_index_pruning.read_index_contents(ctx, paths[nth], files[nth])
+        return all(name in names and evaluator.has_totals_index(contents, names[name]) for name in requested_columns)
 
     has_index = np.array(parallel.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
     lacking = doubtful[~has_index]
@@ -394,18 +390,18 @@ def _select_possibly_indexed(
     return candidates[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
 
 
-def _has_deletion_vector(plan: Plan, file_indices: Ints) -> Mask:
+def _has_deletion_vector(plan: Plan, indices: Ints) -> Mask:
     """Return which files have a deletion vector."""
     if not plan.vector_entries:
-        return np.zeros(len(file_indices), bool)
-    names = plan.entries.column("file_name").take(pa.array(file_indices))
+        return np.zeros(len(indices), bool)
+    names = plan.entries.column("file_name").take(pa.array(indices))
     has_vector: Mask = pc.is_in(names, pa.array(plan.vector_entries, pa.string())).to_numpy(zero_copy_only=False)
     return has_vector
 
 
-def _deleted_rows_by_file(plan: Plan, file_indices: Ints) -> list[BitMap | None]:
+def _deleted_rows_by_file(plan: Plan, indices: Ints) -> list[BitMap | None]:
     """Return the deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
-    names = plan.entries.column("file_name").take(pa.array(file_indices)).to_pylist()  # scalar: one a file
+    names = plan.entries.column("file_name").take(pa.array(indices)).to_pylist()  # scalar: one a file
     positions = deletion_vector_reader.load_positions(
         plan.ctx, {name: plan.vector_entries[name] for name in names if name in plan.vector_entries}
     )
@@ -432,38 +428,37 @@ class _FileSchema(NamedTuple):
 
 def _make_index_reader(
     plan: Plan,
-    file_indices: Ints,
+    indices: Ints,
     paths: Sequence[str],
     requested_columns: Mapping[str, bool],
-    exact_condition: Predicate,
+    condition: Predicate,
     *,
     caches_indexes: bool,
 ) -> Callable[[int], FileAggregate | None]:
-    """Return a function from n to the answer of the indexes of the file at `file_indices[n]`.
+    """Return a function from n to the answer of the indexes of the file at `indices[n]`.
 
     It returns None if the indexes do not answer everything. `caches_indexes` caches the indexes for later queries.
     """
     ctx, entries = plan.ctx, plan.entries
     # scalar: one a file
     names, ids, counts = (
-        entries.column(name).take(pa.array(file_indices)).to_pylist()
-        for name in ("file_name", "schema_id", "row_count")
+        entries.column(name).take(pa.array(indices)).to_pylist() for name in ("file_name", "schema_id", "row_count")
     )
     files = [
         _FileIndexes(*facts)
-        for facts in zip(names, paths, ids, counts, _deleted_rows_by_file(plan, file_indices), strict=True)
+        for facts in zip(names, paths, ids, counts, _deleted_rows_by_file(plan, indices), strict=True)
     ]
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
-    cached = _find_cached_indexes(plan, file_indices) if caches_indexes else {}
-    unread = [nth for nth in range(len(file_indices)) if nth not in cached]
-    alone = dict(zip(unread, entries.files(file_indices[unread]), strict=True)) if unread else {}
+    cached = _find_cached_indexes(plan, indices) if caches_indexes else {}
+    unread = [nth for nth in range(len(indices)) if nth not in cached]
+    alone = dict(zip(unread, entries.files(indices[unread]), strict=True)) if unread else {}
 
     def read_index(nth: int) -> FileAggregate | None:
         file = files[nth]
         written = file_schemas[file.schema_id]
         if not all(
             name in written.names and _has_exact_index_values(file.name, ctx, name)
-            for name in {*requested_columns, *iter_columns(exact_condition)}
+            for name in {*requested_columns, *iter_columns(condition)}
         ):
             return None
         if nth in cached:
@@ -472,18 +467,16 @@ def _make_index_reader(
                     IndexedFile(cached[nth], written.types, file.row_count, None),
                     written.names,
                     requested_columns,
-                    exact_condition,
+                    condition,
                     file.deleted_rows,
                 )
-        own = alone[nth] if nth in alone else entries.file(int(file_indices[nth]))
+        own = alone[nth] if nth in alone else entries.file(int(indices[nth]))
         try:
             index = file_index_pruning.open_indexes(ctx, file.path, own, written.schema)
             return (
                 None
                 if index is None
-                else _aggregate_from_indexes(
-                    index, written.names, requested_columns, exact_condition, file.deleted_rows
-                )
+                else _aggregate_from_indexes(index, written.names, requested_columns, condition, file.deleted_rows)
             )
         except Corrupt as damaged:
             raise file_index_pruning.add_advice(damaged) from None
@@ -491,14 +484,14 @@ def _make_index_reader(
     return read_index
 
 
-def _find_cached_indexes(plan: Plan, file_indices: Ints) -> dict[int, memoryview]:
-    """Return the bytes of the indexes that are in memory, by position in `file_indices`."""
+def _find_cached_indexes(plan: Plan, indices: Ints) -> dict[int, memoryview]:
+    """Return the bytes of the indexes that are in memory, by position in `indices`."""
     cached = {}
-    order = np.argsort(file_indices)
-    for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, file_indices[order]):
-        at = np.searchsorted(batch.positions, file_indices)
+    order = np.argsort(indices)
+    for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, indices[order]):
+        at = np.searchsorted(batch.positions, indices)
         mine = np.flatnonzero(
-            (at < len(batch.positions)) & (batch.positions[np.minimum(at, len(batch.positions) - 1)] == file_indices)
+            (at < len(batch.positions)) & (batch.positions[np.minimum(at, len(batch.positions) - 1)] == indices)
         )
         # scalar: one a file
         for nth, begin, end in zip(
@@ -515,25 +508,23 @@ def _resolve_file_schema(ctx: TableContext, schema_id: int) -> _FileSchema:
 
 def _aggregate_from_indexes(
     index: IndexedFile,
-    names_in_file: Mapping[str, str],
+    file_columns: Mapping[str, str],
     requested_columns: Mapping[str, bool],
-    exact_condition: Predicate,
-    deleted: BitMap | None,
+    condition: Predicate,
+    deleted_rows: BitMap | None,
 ) -> FileAggregate | None:
     """Return the answer of one file's indexes; None if they do not answer everything."""
-    if not all(evaluator.has_totals_index(index.contents, names_in_file[name]) for name in requested_columns):
+    if not all(evaluator.has_totals_index(index.contents, file_columns[name]) for name in requested_columns):
         return None  # before rows are looked for in vain
-    left = None if deleted is None else roaring.full_bitmap(index.row_count) - deleted  # scalar: a set
-    if exact_condition != TRUE:
+    left = None if deleted_rows is None else roaring.full_bitmap(index.row_count) - deleted_rows  # scalar: a set
+    if condition != TRUE:
         matching = evaluator.select_rows(
-            index, restrict(exact_condition, lambda leaf: Leaf(names_in_file[leaf.column], leaf.op, leaf.literals))
+            index, restrict(condition, lambda leaf: Leaf(file_columns[leaf.column], leaf.op, leaf.literals))
         )
         if matching is None:
             return None
         left = matching if left is None else left & matching
-    return _read_column_totals(
-        index, {name: names_in_file[name] for name in requested_columns}, requested_columns, left
-    )
+    return _read_column_totals(index, {name: file_columns[name] for name in requested_columns}, requested_columns, left)
 
 
 def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> bool:
@@ -545,14 +536,14 @@ def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> b
 
 
 def _read_column_totals(
-    index: IndexedFile, names_in_file: Mapping[str, str], requested_columns: Mapping[str, bool], rows: BitMap | None
+    index: IndexedFile, file_columns: Mapping[str, str], requested_columns: Mapping[str, bool], rows: BitMap | None
 ) -> FileAggregate | None:
     figures: dict[str, ColumnTotals] = {}
     for name, bounded in requested_columns.items():
         column_totals = (
             _NO_TOTALS
             if rows is not None and not rows
-            else evaluator.column_totals(index, names_in_file[name], rows, with_bounds=bounded)
+            else evaluator.column_totals(index, file_columns[name], rows, with_bounds=bounded)
         )
         if column_totals is None:
             return None

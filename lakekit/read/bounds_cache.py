@@ -179,16 +179,16 @@ def _unindexed_key(ctx: TableContext, requested_columns: Mapping[str, bool]) -> 
     return "unable", *(_cache_key(ctx, name) for name in sorted(requested_columns))
 
 
-def _merge_totals(cached_totals: _CachedTotals, added: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
-    stays = pc.invert(pc.is_in(cached_totals.paths, added.paths))
-    if len(cached_totals.paths) + len(added.paths) > _MAX_PATHS:
+def _merge_totals(cached_totals: _CachedTotals, added_totals: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
+    stays = pc.invert(pc.is_in(cached_totals.paths, added_totals.paths))
+    if len(cached_totals.paths) + len(added_totals.paths) > _MAX_PATHS:
         stays = pc.and_(stays, pc.is_in(cached_totals.paths, pa.array(paths, pa.string())))
     mask = stays.to_numpy(zero_copy_only=False)
-    numbers = np.concatenate([cached_totals.totals_by_file[:, mask], added.totals_by_file], axis=1)
+    numbers = np.concatenate([cached_totals.totals_by_file[:, mask], added_totals.totals_by_file], axis=1)
     return _CachedTotals(
-        pa.concat_arrays([cached_totals.paths.filter(stays), added.paths]),
+        pa.concat_arrays([cached_totals.paths.filter(stays), added_totals.paths]),
         numbers,
-        np.concatenate([cached_totals.bounded[mask], added.bounded]),
+        np.concatenate([cached_totals.bounded[mask], added_totals.bounded]),
     )
 
 

@@ -106,12 +106,12 @@ Span = tuple["NDArray[np.uint8]", int, int]
 """Where an index lies: the array that holds it, its begin and its end."""
 
 
-def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
-    """Return the separate index files of the data files at those places that fit into memory.
+def load_batches(ctx: TableContext, entries: ManifestEntries, indices: NDArray[np.int64]) -> list[IndexBatch]:
+    """Return the separate index files of the data files at `indices` that fit into memory.
 
     Those that fit are cached. Raises `FileMissing`.
     """
-    at, paths = _index_paths(ctx, entries, places)
+    at, paths = _index_paths(ctx, entries, indices)
     spans = _index_spans(ctx, paths)
     by_array: dict[int, list[int]] = {}
     for i, span in enumerate(spans):
@@ -126,15 +126,15 @@ def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np
 
 
 def _index_paths(
-    ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]
+    ctx: TableContext, entries: ManifestEntries, indices: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return which of the places have an index file, and its path."""
-    subset = entries.take(places) if len(places) < len(entries) else entries
+    subset = entries.take(indices) if len(indices) < len(entries) else entries
     extra = subset.column("extra_files").to_pylist()  # scalar: one a file
     names = [index_file_of(files or ()) for files in extra]
     pairs = zip(names, data_file_paths(ctx, subset), strict=True)
     paths = [None if name is None else ctx.paths.extra_file(path, name) for name, path in pairs]
-    return places[[path is not None for path in paths]], [path for path in paths if path is not None]
+    return indices[[path is not None for path in paths]], [path for path in paths if path is not None]
 
 
 def _index_spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
@@ -152,13 +152,13 @@ def _index_spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
     return [spans[path] for path in paths]
 
 
-def _read_index_files(ctx: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
-    """Read the first of those files, as many as fit into `room` bytes."""
+def _read_index_files(ctx: TableContext, paths: Sequence[str], max_bytes: int) -> dict[str, Span]:
+    """Read the first of those files, as many as fit into `max_bytes` bytes."""
     if ctx.storage.is_remote:
-        return _cache_concatenated(ctx, *_fetch_remote(ctx, paths, room))
+        return _cache_concatenated(ctx, *_fetch_remote(ctx, paths, max_bytes))
     sizes = np.array([_index_file_size(ctx, path) for path in paths], np.int64)
     ends = np.cumsum(sizes)
-    fitting = int(np.searchsorted(ends, room, side="right"))
+    fitting = int(np.searchsorted(ends, max_bytes, side="right"))
     buffer = np.empty(int(ends[fitting - 1]) if fitting else 0, np.uint8)
 
     def fill(at: int) -> int:
@@ -178,15 +178,15 @@ def _index_file_size(ctx: TableContext, path: str) -> int:
         raise make_file_missing(path) from None
 
 
-def _fetch_remote(ctx: TableContext, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+def _fetch_remote(ctx: TableContext, paths: Sequence[str], remaining_bytes: int) -> tuple[list[str], list[bytes]]:
     """Read as many files as fit over a network, where the size of a file costs a request."""
     data: list[bytes] = []
     while len(data) < len(paths):
         batch = parallel.map_io(
             partial(read_index_file, ctx), paths[len(data) : len(data) + _READ_BATCH_SIZE], is_remote=True
         )
-        room -= sum(map(len, batch))
-        if room < 0:
+        remaining_bytes -= sum(map(len, batch))
+        if remaining_bytes < 0:
             break
         data += batch
     return list(paths[: len(data)]), data
@@ -243,18 +243,23 @@ _EMPTY_RESULT = FileIndexResult(_NO_POSITIONS, {})
 
 
 def evaluate_file_indexes(
-    ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate
+    ctx: TableContext, entries: ManifestEntries, unmerged_indices: NDArray[np.int64], predicate: Predicate
 ) -> FileIndexResult:
-    """Return the result of a condition on the indexes of the files `alone`.
+    """Return the result of a condition on the indexes of the files `unmerged_indices`.
 
     They are read many at a time first, then the remaining ones one by one. Raises `Corrupt`, `FileMissing`.
     """
-    if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone) or not _has_indexes(entries):
+    if (
+        predicate == TRUE
+        or not ctx.options.file_index_read_enabled
+        or not len(unmerged_indices)
+        or not _has_indexes(entries)
+    ):
         return _EMPTY_RESULT
     indexes = _locate_indexes(entries)
     inside, outside = (
-        _select_members(indexes.embedded, alone, len(entries)),
-        _select_members(indexes.separate, alone, len(entries)),
+        _select_members(indexes.embedded, unmerged_indices, len(entries)),
+        _select_members(indexes.separate, unmerged_indices, len(entries)),
     )
     written = _predicates_by_schema(ctx, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
@@ -343,15 +348,15 @@ def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
 
-def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
-    """Return the indexes of the files at some places, of those that are in memory or fit into it.
+def load_index_batches(ctx: TableContext, entries: ManifestEntries, indices: NDArray[np.int64]) -> list[IndexBatch]:
+    """Return the indexes of the files at `indices`, of those that are in memory or fit into it.
 
     Raises `FileMissing`.
     """
     indexes = _locate_indexes(entries)
     inside, outside = (
-        _select_members(indexes.embedded, places, len(entries)),
-        _select_members(indexes.separate, places, len(entries)),
+        _select_members(indexes.embedded, indices, len(entries)),
+        _select_members(indexes.separate, indices, len(entries)),
     )
     embedded = [_embedded_batch(entries, indexes, inside)] if len(inside) else []
     return embedded + (load_batches(ctx, entries, outside) if len(outside) else [])
@@ -363,13 +368,13 @@ def _embedded_batch(entries: ManifestEntries, indexes: _Indexes, inside: NDArray
     return IndexBatch(inside, binary_data(entries.column("embedded_index")), indexes.begins[at], indexes.ends[at])
 
 
-def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the places that are among `alone`."""
-    if len(alone) == count:
-        return places
+def _select_members(indices: NDArray[np.int64], unmerged_indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the indices that are among `unmerged_indices`."""
+    if len(unmerged_indices) == count:
+        return indices
     mask = np.zeros(count, bool)
-    mask[alone] = True
-    return places[mask[places]]
+    mask[unmerged_indices] = True
+    return indices[mask[indices]]
 
 
 def _rule_out_batch(query: _IndexQuery, batch: IndexBatch) -> NDArray[np.bool_]:
@@ -382,46 +387,48 @@ def _rule_out_batch(query: _IndexQuery, batch: IndexBatch) -> NDArray[np.bool_]:
 
 
 def _by_schema(
-    query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64]
+    query: _IndexQuery, batch: IndexBatch, indices: NDArray[np.int64]
 ) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
     """Yield the indexes of the files of each schema, without copying them.
 
-    They are the schema's id, the positions of its files in `places`, and the containers.
+    They are the schema's id, the positions of its files in `indices`, and the containers.
     """
-    at = slice(None) if len(places) == len(batch.positions) else np.searchsorted(batch.positions, places)
-    begins, ends, counts = batch.begins[at], batch.ends[at], query.indexes.row_counts[places]
-    schema_ids = query.indexes.schema_ids[places]
+    at = slice(None) if len(indices) == len(batch.positions) else np.searchsorted(batch.positions, indices)
+    begins, ends, counts = batch.begins[at], batch.ends[at], query.indexes.row_counts[indices]
+    schema_ids = query.indexes.schema_ids[indices]
     for schema_id in query.schema_predicates:  # scalar: few schemas
         members = np.flatnonzero(schema_ids == schema_id)
-        if len(members) == len(places):
+        if len(members) == len(indices):
             yield schema_id, members, Containers(batch.data, begins, ends, counts)
         elif len(members):
             yield schema_id, members, Containers(batch.data, begins[members], ends[members], counts[members])
 
 
 def _evaluate_each(
-    query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64], after: Callable[[], object]
+    query: _IndexQuery, batch: IndexBatch, indices: NDArray[np.int64], on_evaluated: Callable[[], object]
 ) -> dict[int, Hit]:
     """Return the answers of the indexes at some places of a batch, one by one. Raises `Corrupt`, `FileMissing`."""
     hits: dict[int, Hit] = {}
-    for schema_id, members, containers in _by_schema(query, batch, places) if len(places) else ():
+    for schema_id, members, containers in _by_schema(query, batch, indices) if len(indices) else ():
         schema, condition = query.schema_predicates[schema_id]
-        answers = _evaluate_in_memory(containers, places[members], condition, schema.types)
+        answers = _evaluate_in_memory(containers, indices[members], condition, schema.types)
         hits |= answers
         if len(answers) < len(members):  # the damaged ones
-            hits |= _evaluate_one_by_one(query, np.setdiff1d(places[members], list(answers)), after)
+            hits |= _evaluate_one_by_one(query, np.setdiff1d(indices[members], list(answers)), on_evaluated)
         for _ in answers:
-            after()
+            on_evaluated()
     return hits
 
 
-def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+def _evaluate_one_by_one(
+    query: _IndexQuery, indices: NDArray[np.int64], on_evaluated: Callable[[], object]
+) -> dict[int, Hit]:
     """Return the answers of indexes that are read for it. Raises `Corrupt`, `FileMissing`."""
-    if not len(places):
+    if not len(indices):
         return {}
     ctx, entries = query.ctx, query.entries
     ids = query.indexes.schema_ids
-    left = [at for at in places.tolist() if ids[at] in query.schema_predicates]  # scalar: one a file
+    left = [at for at in indices.tolist() if ids[at] in query.schema_predicates]  # scalar: one a file
 
     def evaluate_file(at: int) -> Hit:
         file = entries.file(at)
@@ -432,7 +439,7 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
     return dict(
         zip(
             left,
-            parallel.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, on_done=lambda _: after()),
+            parallel.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, on_done=lambda _: on_evaluated()),
             strict=True,
         )
     )
@@ -457,31 +464,33 @@ def _normalize_hit(hit: Hit) -> Hit:
     return False if isinstance(hit, BitMap) and not hit else hit
 
 
-def select_indexed(entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
+def select_indexed(entries: ManifestEntries, unmerged_indices: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the files that have an index."""
     indexes = _locate_indexes(entries)
-    return _select_members(np.union1d(indexes.embedded, indexes.separate), alone, len(entries))
+    return _select_members(np.union1d(indexes.embedded, indexes.separate), unmerged_indices, len(entries))
 
 
 def _evaluate_file(
-    ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, predicate: Predicate
+    ctx: TableContext, data_path: str, file: DataFileMeta, written_schema: TableSchema, predicate: Predicate
 ) -> Hit:
     indexes = _read_container(ctx, data_path, file)
     if indexes is None:
         return True
     try:
-        return _normalize_hit(ask(indexes[1], predicate, written.types, file.row_count, path=indexes[0]))
+        return _normalize_hit(ask(indexes[1], predicate, written_schema.types, file.row_count, path=indexes[0]))
     except Corrupt as damaged:
         raise add_advice(damaged) from None
 
 
-def open_indexes(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
-    """Return the indexes of a file, written with the schema `written`; None if it has none.
+def open_indexes(
+    ctx: TableContext, data_path: str, file: DataFileMeta, written_schema: TableSchema
+) -> IndexedFile | None:
+    """Return the indexes of a file, written with the schema `written_schema`; None if it has none.
 
     Raises `Corrupt`, `FileMissing`.
     """
     indexes = _read_container(ctx, data_path, file)
-    return None if indexes is None else IndexedFile(indexes[1], written.types, file.row_count, indexes[0])
+    return None if indexes is None else IndexedFile(indexes[1], written_schema.types, file.row_count, indexes[0])
 
 
 def read_index_contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
@@ -513,25 +522,25 @@ def _read_container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tu
     return path, read_index_file(ctx, path)
 
 
-def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:
+def rename_to_schema(schema: TableSchema, written_schema: TableSchema, predicate: Predicate) -> Predicate:
     """Return the predicate in the names of an older schema.
 
     Conditions on columns that it lacks, or has with another type, become true.
     """
-    if schema.id == written.id:
+    if schema.id == written_schema.id:
         return predicate
-    then = map_column_names(schema, written)
+    then = map_column_names(schema, written_schema)
     return restrict(
         predicate, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals) if leaf.column in then else TRUE
     )
 
 
-def _pad_char_literals(written: TableSchema, predicate: Predicate) -> Predicate:
+def _pad_char_literals(written_schema: TableSchema, predicate: Predicate) -> Predicate:
     """Return the predicate for files whose CHAR values may have been indexed with trailing blanks.
 
     Rows of ORC files come without them.
     """
-    lengths = {field.name: field.type.length or 1 for field in written.fields if field.type.root == "CHAR"}
+    lengths = {field.name: field.type.length or 1 for field in written_schema.fields if field.type.root == "CHAR"}
     return (
         restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf)
         if lengths
@@ -575,12 +584,12 @@ def _with_blanks(leaf: Leaf, length: int) -> Predicate:
     return Leaf(leaf.column, "in", tuple(padded for text in leaf.literals for padded in padded_spellings(text, length)))
 
 
-def map_column_names(schema: TableSchema, written: TableSchema) -> dict[str, str]:
+def map_column_names(schema: TableSchema, written_schema: TableSchema) -> dict[str, str]:
     """Return the names of the columns of a schema in another one.
 
     Columns that it lacks, or has with another type, are left out.
     """
-    by_id = {field.id: field for field in written.fields}
+    by_id = {field.id: field for field in written_schema.fields}
     pairs = ((field, by_id.get(field.id)) for field in schema.fields)
     return {
         own.name: then.name

@@ -268,7 +268,7 @@ def _scan_entries(
     number = None if plan.snapshot is None else plan.snapshot.id
     # the null counts of a file tell which of the columns it lacks
     entries = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
-    files = entries.files_to_read(counted=bool(schema_evolution.select_possibly_missing(plan.ctx, fields)))
+    files = entries.files_to_read(with_null_counts=bool(schema_evolution.select_possibly_missing(plan.ctx, fields)))
     paths = data_file_paths(plan.ctx, entries)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.matching_positions
     return scan_files(

@@ -369,7 +369,7 @@ def _mask_levels(entries: ManifestEntries, levels: range) -> Mask:
     return (numbers >= levels.start) & (numbers < levels.stop)
 
 
-def _mask_last_level(entries: ManifestEntries, least: int) -> Mask:
+def _mask_last_level(entries: ManifestEntries, least_level: int) -> Mask:
     level = pl.col("level")
     frame = pl.DataFrame(
         {
@@ -379,7 +379,7 @@ def _mask_last_level(entries: ManifestEntries, least: int) -> Mask:
         }
     )
     mask: Mask = (
-        frame.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least)))
+        frame.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least_level)))
         .to_series()
         .to_numpy()
     )
@@ -440,7 +440,7 @@ def _mask_partition_condition(ctx: TableContext, scan_filter: ScanFilter, rows: 
     return matches[encoded.indices.to_numpy()]
 
 
-def _memoize_partition_filter(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
+def _memoize_partition_filter(partition_filter: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
     """Return the partition filter with its last answers cached: a Polars query takes longer than all lookups."""
     memo: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
 
@@ -450,7 +450,7 @@ def _memoize_partition_filter(keep: Callable[[pa.BinaryArray], Mask]) -> Callabl
         encoded = rows.dictionary_encode()
         if memo and np.asarray(pc.is_in(encoded.dictionary, memo[-1][0])).all():
             return np.asarray(pc.is_in(encoded.dictionary, memo[-1][1]))[encoded.indices.to_numpy()]
-        matches = keep(encoded.dictionary)
+        matches = partition_filter(encoded.dictionary)
         memo[:] = [(encoded.dictionary, encoded.dictionary.filter(pa.array(matches)))]
         return matches[encoded.indices.to_numpy()]
 
@@ -557,7 +557,7 @@ def _widen_to_sections(fit: Mask, groups: NDArray[np.int64], *, selects_rows: bo
     return mask
 
 
-def _limit_files(entries: ManifestEntries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+def _limit_files(entries: ManifestEntries, raw_indices: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     """Return the first files that together hold `limit` rows."""
-    before = np.cumsum(entries.integers("row_count")[raw]) - entries.integers("row_count")[raw]
-    return raw[before < limit]
+    before = np.cumsum(entries.integers("row_count")[raw_indices]) - entries.integers("row_count")[raw_indices]
+    return raw_indices[before < limit]

@@ -272,17 +272,20 @@ def keep_manifests(ctx: TableContext, manifests: Sequence[ManifestFileMeta], pre
     return may_match(predicate, statistics.get, len(manifests))
 
 
-def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
-    """Return which files may hold a match, by key (`which` "key") or value (`which` "value") statistics."""
+def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, statistics_kind: str) -> Mask:
+    """Return which files may hold a match, by the statistics of `statistics_kind` "key" or "value"."""
     wanted = set(iter_columns(predicate))
     fields = tuple(f for f in ctx.schema.fields if f.name in wanted)
-    key = tuple(ctx.schema.trimmed_primary_keys) if which == "key" else ()
+    key = tuple(ctx.schema.trimmed_primary_keys) if statistics_kind == "key" else ()
     cached = get_or_compute(
-        ctx.runtime, entries, ("bounds", which, fields, key), partial(_collect_bounds, ctx, entries, fields, which)
+        ctx.runtime,
+        entries,
+        ("bounds", statistics_kind, fields, key),
+        partial(_collect_bounds, ctx, entries, fields, statistics_kind),
     )
     masks = [
         (rows, may_match(predicate, bounds.get, len(rows)))
-        for rows, bounds in (_collect_bounds(ctx, entries, fields, which) if cached is None else cached)
+        for rows, bounds in (_collect_bounds(ctx, entries, fields, statistics_kind) if cached is None else cached)
     ]
     if len(masks) == 1 and len(masks[0][0]) == len(entries):  # mostly all files are alike
         return masks[0][1]
@@ -293,30 +296,34 @@ def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Pred
 
 
 def _collect_bounds(
-    ctx: TableContext, entries: ManifestEntries, fields: Sequence[Field], which: str
+    ctx: TableContext, entries: ManifestEntries, fields: Sequence[Field], statistics_kind: str
 ) -> list[tuple[NDArray[np.int64], dict[str, PruningStatistics]]]:
     """Return, for each group of files with the same statistics columns, their indices and the columns' bounds."""
     groups = []
-    for rows, written, present in _group_by_stats_columns(ctx, entries, which):
+    for rows, written, present in _group_by_stats_columns(ctx, entries, statistics_kind):
         subset = entries.take(rows) if len(rows) < len(entries) else entries
         count = subset.integers("row_count").copy()  # no buffer of the entries: it may be kept longer than they are
-        stored = subset.column(f"{which}_min"), subset.column(f"{which}_max"), subset.column(f"{which}_null_counts")
+        stored = (
+            subset.column(f"{statistics_kind}_min"),
+            subset.column(f"{statistics_kind}_max"),
+            subset.column(f"{statistics_kind}_null_counts"),
+        )
         statistics = _decode_bounds(fields, written, stored, count)
         for field in fields:
-            if field.name not in statistics and which == "value" and field.id not in present:
+            if field.name not in statistics and statistics_kind == "value" and field.id not in present:
                 statistics[field.name] = _missing_column_statistics(field, count)
         groups.append((rows, statistics))
     return groups
 
 
 def _group_by_stats_columns(
-    ctx: TableContext, entries: ManifestEntries, which: str
+    ctx: TableContext, entries: ManifestEntries, statistics_kind: str
 ) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
     """Return groups of entries whose statistics cover the same columns.
 
     A group is the indices of its entries, those columns as written, and the ids of all columns of the files' schema.
     """
-    if which == "key":
+    if statistics_kind == "key":
         key = [ctx.schema.field(name) for name in ctx.schema.trimmed_primary_keys]
         return [(np.arange(len(entries)), key, frozenset())]
     names = entries.column("value_stats_cols")
@@ -347,29 +354,29 @@ def _codes_of_lists(lists: pa.ListArray) -> NDArray[np.int64]:
 
 def _decode_bounds(
     fields: Sequence[Field],
-    written: Sequence[Field],
-    stored: tuple[pa.Array, pa.Array, pa.Array],
+    written_fields: Sequence[Field],
+    stored_bounds: tuple[pa.Array, pa.Array, pa.Array],
     rows: NDArray[np.int64],
 ) -> dict[str, PruningStatistics]:
     """Return the bounds of the fields that the statistics cover.
 
     They come from the minima, maxima and null counts of the columns as written.
     """
-    at = {f.id: i for i, f in enumerate(written)}
+    at = {f.id: i for i, f in enumerate(written_fields)}
     covered = [(f, at[f.id]) for f in fields if f.id in at]
     if not covered:
         return {}
-    lowest, highest, counts = stored
-    types, only = [f.type for f in written], [i for _, i in covered]
+    lowest, highest, counts = stored_bounds
+    types, only = [f.type for f in written_fields], [i for _, i in covered]
     lows, highs = (
         binary_row.decode_columns(lowest, types, only=only),
         binary_row.decode_columns(highest, types, only=only),
     )
-    nulls = _null_counts(counts, len(written), only)
+    nulls = _null_counts(counts, len(written_fields), only)
     decoded = {}
     for (field, i), smallest, largest, absent in zip(covered, lows, highs, nulls, strict=True):
         low, high = _null_reversed_bounds(smallest, largest)
-        statistics = PruningStatistics(type=written[i].type, low=low, high=high, nulls=absent, rows=rows)
+        statistics = PruningStatistics(type=written_fields[i].type, low=low, high=high, nulls=absent, rows=rows)
         if (lifted := _convert_to_current_type(statistics, field.type)) is not None:
             decoded[field.name] = lifted
     return decoded
@@ -386,20 +393,20 @@ def _null_reversed_bounds(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.A
     return pc.if_else(turned, nothing, low), pc.if_else(turned, nothing, high)
 
 
-def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[np.int64]:
-    """Return the null counts of the columns whose numbers are in `only`, by file.
+def _null_counts(counts: pa.Array, width: int, column_indices: Sequence[int]) -> NDArray[np.int64]:
+    """Return the null counts of the columns whose numbers are in `column_indices`, by file.
 
     They are unknown where a file does not list `width` columns.
     """
     if isinstance(counts, pa.ChunkedArray):
         counts = counts.combine_chunks()
-    null_counts = np.full((len(only), len(counts)), UNKNOWN_COUNT, np.int64)
+    null_counts = np.full((len(column_indices), len(counts)), UNKNOWN_COUNT, np.int64)
     if not width or not len(counts):
         return null_counts
     offsets, flat = counts.offsets.to_numpy(), counts.values  # a step of Arrow costs more than all of numpy's
     complete = np.flatnonzero((np.diff(offsets) == width) & ~null_mask(counts))
     numbers = (flat.fill_null(UNKNOWN_COUNT) if flat.null_count else flat).to_numpy(zero_copy_only=False)
-    null_counts[:, complete] = numbers[offsets[complete] + np.array(only, np.int64)[:, None]]
+    null_counts[:, complete] = numbers[offsets[complete] + np.array(column_indices, np.int64)[:, None]]
     return null_counts
 
 

@@ -445,23 +445,23 @@ class StreamCursor:
         delay = self.ctx.options.streaming_read_snapshot_delay_ms
         return 0 if delay is None else snapshot.time_millis + delay - self.ctx.runtime.now_ms()
 
-    def find_snapshot(self, number: int) -> Snapshot | None:
+    def find_snapshot(self, snapshot_id: int) -> Snapshot | None:
         """Return that snapshot; None while it does not exist yet.
 
         Raises:
             SnapshotNotFound: it will never exist, or has expired.
             TableNotFound: the table does not exist any more.
         """
-        snapshot = snapshots.find_change(self.ctx, number)
+        snapshot = snapshots.find_change(self.ctx, snapshot_id)
         if snapshot is not None:
             return snapshot
         newest = snapshots.latest_id(self.ctx)
         if newest is None:
             self._check_table()
             return None
-        if number == newest + 1:
+        if snapshot_id == newest + 1:
             return None
-        if number > newest:
+        if snapshot_id > newest:
             consumer = self.offset.consumer
             advice = (
                 "Begin anew with start="
@@ -469,11 +469,11 @@ class StreamCursor:
                 else f"t.reset_consumer({consumer!r}) lets the consumer begin anew"
             )
             msg = (
-                f"the stream of {self.ctx.name} expects snapshot {number}, and the newest is {newest}: The next "
+                f"the stream of {self.ctx.name} expects snapshot {snapshot_id}, and the newest is {newest}: The next "
                 f"expected snapshot is too big! Was the table rolled back, or begins it ahead of the table? {advice}"
             )
-            raise SnapshotNotFound(msg, name=str(number))
-        snapshot = snapshots.find_change(self.ctx, number)  # it may have come meanwhile
+            raise SnapshotNotFound(msg, name=str(snapshot_id))
+        snapshot = snapshots.find_change(self.ctx, snapshot_id)  # it may have come meanwhile
         if snapshot is None:
             mine = self.offset.consumer
             retention_advice = (
@@ -482,21 +482,21 @@ class StreamCursor:
                 else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
             )
             msg = (
-                f"the stream of {self.ctx.name} wants snapshot {number}, which has expired: "
+                f"the stream of {self.ctx.name} wants snapshot {snapshot_id}, which has expired: "
                 f"{snapshots.describe_range(self.ctx)}. Begin anew with start=, keep snapshots longer "
                 f"(snapshot.time-retained), {retention_advice}"
             )
-            raise SnapshotNotFound(msg, name=str(number))
+            raise SnapshotNotFound(msg, name=str(snapshot_id))
         return snapshot
 
-    def _check_passed(self, number: int) -> None:
+    def _check_passed(self, snapshot_id: int) -> None:
         """Raise `SnapshotNotFound` if the snapshot before was replaced by another one since the stream returned it.
 
         Rows of the replaced one would stay forever. For a stream that returned nothing yet it is the snapshot before
         its first: what replaced it would never be returned.
         """
         previous = self.last_snapshot or self.snapshot_before
-        if previous is None or previous.id != number - 1:
+        if previous is None or previous.id != snapshot_id - 1:
             return
         current = snapshots.find_change(self.ctx, previous.id)
         if current is not None and snapshot_identity(current) != snapshot_identity(previous):

@@ -215,13 +215,16 @@ def _first_change_since(ctx: TableContext, time_ms: int, newest_id: int) -> int:
     return newest_id + 1 if snapshot is None else snapshot.id
 
 
-def _clamp_to_oldest(ctx: TableContext, wanted: int, who: str) -> int:
+def _clamp_to_oldest(ctx: TableContext, snapshot_id: int, subject: str) -> int:
     """Return that snapshot, or the oldest whose changes still exist."""
     oldest = oldest_change(ctx)
-    if oldest is None or wanted >= oldest:
-        return wanted
-    if wanted > 0:
-        warn_user(f"{who} wanted snapshot {wanted} of {ctx.name}; those before {oldest} are gone, and it begins there")
+    if oldest is None or snapshot_id >= oldest:
+        return snapshot_id
+    if snapshot_id > 0:
+        warn_user(
+            f"{subject} wanted snapshot {snapshot_id} of {ctx.name}; those before {oldest} are gone, and it begins "
+            "there"
+        )
     return oldest
 
 

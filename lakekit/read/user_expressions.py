@@ -71,13 +71,13 @@ def expand_to_columns(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
     return expanded[:count]  # Polars may ask more than once, each time for all in order
 
 
-def used_columns(expr: pl.Expr, known: Iterable[str]) -> list[str]:
+def used_columns(expr: pl.Expr, column_names: Iterable[str]) -> list[str]:
     """Return the names of all columns that an expression reads, with repeats.
 
-    The list also has names that are not in `known`. The empty name is the exception: Polars uses it for the elements of
-    a list in `list.filter`, so it is returned only if `known` has a column with that name.
+    The list also has names that are not in `column_names`. The empty name is the exception: Polars uses it for the
+    elements of a list in `list.filter`, so it is returned only if `column_names` has a column with that name.
     """
-    return [name for name in expr.meta.root_names() if name or name in known]
+    return [name for name in expr.meta.root_names() if name or name in column_names]
 
 
 def is_picklable(expr: pl.Expr) -> bool:
@@ -339,11 +339,11 @@ def format_expression(expr: pl.Expr) -> str:
     return str(expr).replace(MERGE_SOURCE_PREFIX, "s.")
 
 
-def _naming_hint(what: str) -> str:
+def _naming_hint(message: str) -> str:
     """Return advice on a Polars error about a comparison with times; empty if there is none."""
-    if "'date/datetime/time'" in what:
+    if "'date/datetime/time'" in message:
         return ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'"
-    if "'is_in' cannot check for" in what and any(word in what for word in ("Date", "Time")):
+    if "'is_in' cannot check for" in message and any(word in message for word in ("Date", "Time")):
         return (
             ". A number is no day and no time of one: write DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, "
             "3) in Python"

@@ -107,7 +107,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     if lacking := schema_evolution.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(
             schema_evolution.may_lack_columns(
-                ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking
+                ctx, entries.files_to_read(with_null_counts=True), data_file_paths(ctx, entries), lacking
             ),
             bool,
         )

@@ -356,24 +356,24 @@ def _completes_credentials(name: str, own: list[str]) -> bool:
 def _add_profile(
     name: str | None,
     given_options: Mapping[str, str],
-    named: dict[str, str],
+    profile_options: dict[str, str],
     files: tuple[environment.FileVersion, ...],
     variables: Mapping[str, str],
     *,
     is_given: bool,
 ) -> CredentialSource | None:
-    """Add the options of an AWS profile to `named`, and return the source of its credentials.
+    """Add the options of an AWS profile to `profile_options`, and return the source of its credentials.
 
     Keys of the environment win over a profile named in the environment.
     """
-    has_keys = any("aws_access_key_id" in names for names in (given_options, named))
+    has_keys = any("aws_access_key_id" in names for names in (given_options, profile_options))
     if (has_keys and not is_given) or not files:
         return None
     if name is None and "AWS_WEB_IDENTITY_TOKEN_FILE" in variables:
         return None
     options, source = environment.profile_options(name, files)
     for option, text in options.items():
-        named.setdefault(option, text)
+        profile_options.setdefault(option, text)
     if source is None and name is None and "aws_access_key_id" not in options:
         return environment.container_source(variables, files)
     return source

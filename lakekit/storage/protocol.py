@@ -292,11 +292,11 @@ def _list_symlinks(storage: Storage, folder: str) -> Sequence[tuple[str, bool]]:
     return storage.symlinks(folder) if isinstance(storage, SupportsDirectories) else ()
 
 
-def _deepest_first(storage: Storage, folder: str, without: Sequence[str]) -> Iterator[tuple[str, list[Stat]]]:
+def _deepest_first(storage: Storage, folder: str, excluded_folders: Sequence[str]) -> Iterator[tuple[str, list[Stat]]]:
     inside = storage.list(folder)
     for entry in inside:
-        if entry.is_dir and entry.path not in without:
-            yield from _deepest_first(storage, entry.path, without)
+        if entry.is_dir and entry.path not in excluded_folders:
+            yield from _deepest_first(storage, entry.path, excluded_folders)
     yield folder, inside
 
 

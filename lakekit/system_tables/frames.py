@@ -408,7 +408,7 @@ def partition_directories(ctx: TableContext, entries: ManifestEntries) -> pl.Ser
 
 
 def _sum_entries(
-    ctx: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None
+    ctx: TableContext, entries: ManifestEntries, group_columns: list[str], extra: pl.Expr, values: pl.Series | None
 ) -> pl.DataFrame:
     parts = [partition_directories(ctx, entries), pl.Series("row", entries.column("partition"))]
     parts += [
@@ -424,7 +424,7 @@ def _sum_entries(
     ]
     if values is not None:
         selected, sums = selected.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
-    return selected.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
+    return selected.group_by(*cols(group_columns), "row").agg(sums).sort(*cols(group_columns), "row").drop("row")
 
 
 def _deleted_row_counts(ctx: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext, TableLocation
 
 
-def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
+def to_table_of_kind(table: Table, other_kinds: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
     """Return the table as an object of its kind: a `FormatTable`, an `ObjectTable`, or itself.
 
-    `others` make tables of further kinds.
+    `other_kinds` make tables of further kinds.
 
     Raises: what opening raises.
     """
-    kinds_of: Mapping[str, Callable[..., Table]] = {FORMAT_TABLE: FormatTable, OBJECT_TABLE: ObjectTable, **others}
+    kinds_of: Mapping[str, Callable[..., Table]] = {FORMAT_TABLE: FormatTable, OBJECT_TABLE: ObjectTable, **other_kinds}
     make = kinds_of.get(str(context_of(table).options.type))
     return table if make is None or type(table) is not Table else rebuild_table(table, make)
 

@@ -126,11 +126,11 @@ def define(
     )
 
 
-def _to_names(argument: Sequence[str] | None, what: str) -> tuple[str, ...]:
+def _to_names(argument: Sequence[str] | None, parameter: str) -> tuple[str, ...]:
     """Return names as a tuple: a single text is one name, None is no name."""
     names = (argument,) if isinstance(argument, str) else () if argument is None else tuple(argument)
     for name in names:
         if not isinstance(name, str):
-            msg = f"{what} are names of columns; found {type(name).__name__}"
+            msg = f"{parameter} are names of columns; found {type(name).__name__}"
             raise TypeError(msg)
     return names

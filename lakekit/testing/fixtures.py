@@ -189,12 +189,12 @@ def _write_whole(path: Path, data: bytes) -> None:
 class Mismatch(AssertionError):
     """A difference between an expected and an actual value."""
 
-    def __init__(self, what: str, expected: object, actual: object) -> None:
-        super().__init__(f"{what}: expected {expected!r}, found {actual!r}")
-        self.subject, self.expected, self.actual = what, expected, actual
+    def __init__(self, subject: str, expected: object, actual: object) -> None:
+        super().__init__(f"{subject}: expected {expected!r}, found {actual!r}")
+        self.subject, self.expected, self.actual = subject, expected, actual
 
 
-def check_equal(what: str, actual: object, expected: object) -> None:
+def check_equal(subject: str, actual: object, expected: object) -> None:
     """Check that both values are equal.
 
     Raises: `Mismatch`; for lists and dicts it names the first item that differs.
@@ -203,12 +203,12 @@ def check_equal(what: str, actual: object, expected: object) -> None:
         return
     if isinstance(actual, dict) and isinstance(expected, dict):
         for key in [*expected, *(key for key in actual if key not in expected)]:
-            check_equal(f"{what}.{key}", actual.get(key), expected.get(key))
+            check_equal(f"{subject}.{key}", actual.get(key), expected.get(key))
     if isinstance(actual, (list, tuple)) and isinstance(expected, (list, tuple)):
-        check_equal(f"how many {what}", len(actual), len(expected))
+        check_equal(f"how many {subject}", len(actual), len(expected))
         for number, (element, expected_element) in enumerate(zip(actual, expected, strict=True)):
-            check_equal(f"{what}[{number}]", element, expected_element)
-    raise Mismatch(what, expected, actual)
+            check_equal(f"{subject}[{number}]", element, expected_element)
+    raise Mismatch(subject, expected, actual)
 
 
 def golden_formats() -> list[str]:

@@ -263,11 +263,11 @@ def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None 
 
 
 @st.composite
-def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool) -> tuple[Any, ...]:
+def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes_retractions: bool) -> tuple[Any, ...]:
     keys_drawn = draw(
         st.lists(st.tuples(*(_values(field.type) for field in fields[:keys])), min_size=1, max_size=4, unique=True)
     )
-    kinds = st.sampled_from((0, 0, 0, 2, 1, 3)) if takes else st.sampled_from((0, 2))
+    kinds = st.sampled_from((0, 0, 0, 2, 1, 3)) if takes_retractions else st.sampled_from((0, 2))
     count = draw(st.integers(1, 24))
     numbers = draw(st.permutations(range(count))) if draw(st.booleans()) else list(range(count))
     versions, seen = [], set()

@@ -194,15 +194,17 @@ class PartitionHashIndex:
                 buckets[rows[start:]] = self._assign_beyond_limit(hashes[rows[start:]], assigner, rule)
         return buckets
 
-    def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
-        assigner = self.assigners.get(number)
+    def _assigner(self, assigner_number: int, rule: AssignmentRule) -> AssignerBuckets:
+        assigner = self.assigners.get(assigner_number)
         if assigner is None:
             own = {
                 bucket: count
                 for bucket, count in sorted(self.row_counts.items())
-                if bucket % rule.assigner_count == number % rule.assigner_count
+                if bucket % rule.assigner_count == assigner_number % rule.assigner_count
             }
-            assigner = self.assigners[number] = AssignerBuckets(assigner=number, counts=own, open_buckets=list(own))
+            assigner = self.assigners[assigner_number] = AssignerBuckets(
+                assigner=assigner_number, counts=own, open_buckets=list(own)
+            )
         return assigner
 
     def _assign_beyond_limit(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:

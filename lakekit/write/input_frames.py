@@ -201,11 +201,11 @@ def _fails_conversion(value: Any, arrow: pa.DataType) -> bool:
 # ---- values with parts -----------------------------------------------------------------------------------------------
 
 
-def _list_array(values: Sequence[Any], inner: Any) -> pa.Array:
+def _list_array(values: Sequence[Any], make_elements: Any) -> pa.Array:
     lengths = np.array([0 if value is None else len(value) for value in values], np.int64)
     ends = np.cumsum(lengths)
     flat = list(chain.from_iterable(value for value in values if value is not None))
-    elements = inner(flat, lambda i: int(np.searchsorted(ends, i, side="right")))
+    elements = make_elements(flat, lambda i: int(np.searchsorted(ends, i, side="right")))
     return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends), pa.int64()), elements, mask=_null_mask(values))
 
 

@@ -220,13 +220,13 @@ class BucketWriters:
         )
         return {bucket_id: snapshot_buckets.restore_bucket(*bucket_id) for bucket_id in bucket_ids}
 
-    def _with_snapshot_buckets(self, look: Callable[[SnapshotBuckets], T]) -> T:
-        """Return `look` of the newest snapshot, which becomes this writer's; retry if it expires."""
+    def _with_snapshot_buckets(self, read: Callable[[SnapshotBuckets], T]) -> T:
+        """Return `read` of the newest snapshot, which becomes this writer's; retry if it expires."""
 
         def at(newest: Snapshot | None) -> T:
             if newest is not None and self._snapshot_buckets.snapshot != newest:
                 self._snapshot_buckets = SnapshotBuckets.at_snapshot(self.ctx, newest)
-            return look(self._snapshot_buckets)
+            return read(self._snapshot_buckets)
 
         return snapshots.with_latest(self.ctx, at)
 

@@ -386,7 +386,7 @@ def test_secrets_are_in_no_text(tmp_path, monkeypatch):
     with pytest.raises(lk.StorageFailed, match=r"does not let lakekit in: .*Access denied") as told:
         cat.databases()
     assert told.value.__cause__ is None
-    assert "hunter2" not in shown + str(told.value) + repr(told.value) + repr(cat._names()) + repr(cat._names().database.address)
+    assert "hunter2" not in shown + str(told.value) + repr(told.value) + repr(cat._names()) + repr(cat._names().sql_database.address)
 
 
 def test_a_file_that_is_no_database_is_named(connect, tmp_path):

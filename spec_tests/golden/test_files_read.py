@@ -90,9 +90,9 @@ def test_rows_are_left_out_by_position(case):
     alive = (pl.col(FILE) == files[0].name) | (pl.col("at") % 2 == 1)
     matching = pl.col("at") < 2
     for asked, condition in (
-        ({"deletions": gone}, alive),
-        ({"row_masks": hit}, matching),
-        ({"deletions": gone, "row_masks": hit}, alive & matching),
+        ({"deleted_rows": gone}, alive),
+        ({"selected_rows": hit}, matching),
+        ({"deleted_rows": gone, "selected_rows": hit}, alive & matching),
     ):
         for row_index in (None, "row"):
             found = scan_files(handle, files, paths, fields, system=(FILE,), row_index=row_index, **asked)
@@ -244,7 +244,7 @@ def test_a_position_beyond_the_file_is_corrupt():
     handle, snapshot = opened("append_plain")
     files, paths = listed(handle, snapshot)
     beyond = np.array([0, files[0].row_count], np.uint32)
-    for asked in ({"deletions": {files[0].name: beyond}}, {"row_masks": {files[0].name: beyond}}):
+    for asked in ({"deleted_rows": {files[0].name: beyond}}, {"selected_rows": {files[0].name: beyond}}):
         with pytest.raises(Corrupt, match=f"names row {files[0].row_count}"):
             scan_files(handle, files, paths, handle.schema.fields, **asked)
 

@@ -132,9 +132,9 @@ def test_what_a_mistake_does_is_an_option():
         return csv.parse_lines(MISTAKES, THREE, ["k", "s", "x"], TextOptions(**options)).rows()
 
     assert rows() == [(1, "a", 2.5), (None, None, None), (2, "c", None), (3, "d", None)]
-    assert rows(mode="dropmalformed") == [(1, "a", 2.5), (3, "d", None)]
+    assert rows(parse_mode="dropmalformed") == [(1, "a", 2.5), (3, "d", None)]
     with pytest.raises(Corrupt, match="column k is INT, but a row holds 'x'"):
-        rows(mode="failfast")
+        rows(parse_mode="failfast")
     assert csv.parse_lines(MISTAKES, THREE, ["x"], TextOptions())["x"].to_list() == [2.5, None, None, None]  # whatever else is read
 
 

@@ -56,12 +56,12 @@ class FlattenedLists:
     sizes: Ints
     not_null: Bools
 
-    def elements_of_lists(self, places: Ints, keys: Ints) -> tuple[Ints, Ints]:
-        """Return the elements of the lists at `places`, one list after another, and the key of each element."""
-        sizes = self.sizes[places]
+    def elements_of_lists(self, list_indices: Ints, keys: Ints) -> tuple[Ints, Ints]:
+        """Return the elements of the lists at `list_indices`, one list after another, and the key of each element."""
+        sizes = self.sizes[list_indices]
         ends = np.cumsum(sizes)
         inside = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - sizes, sizes)
-        return inside + np.repeat(self.starts[places], sizes), np.repeat(keys, sizes)
+        return inside + np.repeat(self.starts[list_indices], sizes), np.repeat(keys, sizes)
 
     def rebuild(self, column: pl.Series, elements: Ints, keys: Ints, not_null: Bools) -> pl.Series:
         """Return lists like `column`'s, one for each key, null where not `not_null`.
@@ -169,10 +169,10 @@ def has_op(ops: Array | None, *kinds: int) -> bool:
     return ops is not None and bool(np.isin(ops, kinds).any())
 
 
-def has_list(versions: Versions, lists: FlattenedLists, places: Ints, keys: Ints) -> Bools:
+def has_list(versions: Versions, lists: FlattenedLists, list_indices: Ints, keys: Ints) -> Bools:
     """Return which keys have a list that is not null."""
     keys_with_list = np.zeros(versions.count, bool)
-    keys_with_list[keys[lists.not_null[places]]] = True
+    keys_with_list[keys[lists.not_null[list_indices]]] = True
     return keys_with_list
 
 
@@ -442,9 +442,9 @@ def _present_elements(lists: FlattenedLists) -> Bools:
     return np.ones(len(lists.elements), bool) if not_null is None else not_null
 
 
-def _has_single_value(versions: Versions, lists: FlattenedLists, places: Ints, keys: Ints) -> Bools:
+def _has_single_value(versions: Versions, lists: FlattenedLists, list_indices: Ints, keys: Ints) -> Bools:
     """Return which keys have at most one value that is not null: nothing is merged into it."""
-    return np.asarray(np.bincount(keys[lists.not_null[places]], minlength=versions.count) <= 1)
+    return np.asarray(np.bincount(keys[lists.not_null[list_indices]], minlength=versions.count) <= 1)
 
 
 def _nested_key_codes(function: FieldFunction, lists: FlattenedLists) -> Array:

@@ -121,8 +121,8 @@ def decode_bitmap_64(data: bytes, column: str) -> RoaringParts:
         raise Corrupt(message, offset=wrong.offset, field=column) from wrong
 
 
-def _read_number(cursor: Cursor, size: int, what: str) -> int:
-    return int.from_bytes(cursor.raw(size, what), "little")
+def _read_number(cursor: Cursor, size: int, part: str) -> int:
+    return int.from_bytes(cursor.raw(size, part), "little")
 
 
 def _decode_parts(cursor: Cursor) -> RoaringParts:

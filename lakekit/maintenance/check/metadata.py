@@ -278,9 +278,9 @@ def _live_entries(entries: ManifestEntries, findings: Findings, location: str, *
 
 
 def _file_names(
-    entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]
+    entries: ManifestEntries, group: np.ndarray[Any, Any], wrong_groups: Sequence[int] | np.ndarray[Any, Any]
 ) -> list[str]:
-    rows = np.flatnonzero(np.isin(group, wanted))
+    rows = np.flatnonzero(np.isin(group, wrong_groups))
     names: list[str] = entries.column("file_name").take(pa.array(rows)).unique().to_pylist()  # scalar: one a wrong file
     return names
 

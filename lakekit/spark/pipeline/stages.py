@@ -350,8 +350,8 @@ def _add_missing_columns(table: Table, types: Mapping[str, DataType]) -> None:
         table.alter(*missing)
 
 
-def _select_as(frame: DataFrame, wanted: Mapping[str, SparkType]) -> DataFrame:
+def _select_as(frame: DataFrame, types: Mapping[str, SparkType]) -> DataFrame:
     """Return those columns, of those types; null where the frame has none."""
     return frame.select(
-        *((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in wanted.items())
+        *((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in types.items())
     )

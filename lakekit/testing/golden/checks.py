@@ -107,20 +107,22 @@ def check_binary_rows(facts: dict[str, Any], data: bytes) -> None:
 
 
 def _check_columnar(
-    what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool
+    subject: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool
 ) -> None:
     columns = [arrow.to_arrow_array([value, None, value], t) for value, t in zip(values, types, strict=True)]
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
     if types and is_canonical:
         check_equal(
-            f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row]
+            f"{subject}, a column written",
+            binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(),
+            [row, row],
         )
     decoded = binary_row.decode_columns(
         pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True
     )
     read_values = [arrow.to_internal_values(column, t) for column, t in zip(decoded, types, strict=True)]
-    check_equal(f"{what}, a column read", repr(read_values), repr([[None, value] for value in values]))
+    check_equal(f"{subject}, a column read", repr(read_values), repr([[None, value] for value in values]))
 
 
 def check_arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:

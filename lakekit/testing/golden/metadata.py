@@ -380,14 +380,14 @@ def _rows_to_hex(recorded: Any) -> Any:
     return [_rows_to_hex(value) for value in recorded] if isinstance(recorded, list) else recorded
 
 
-def _check_files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
+def _check_files(subject: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
     """Check every recorded field; what an old engine did not record must be absent."""
     members = [_index_file(item) if hasattr(item, "index_type") else _data_file(item) for item in files]
-    check_equal(f"how many {what}", len(members), len(recorded))
+    check_equal(f"how many {subject}", len(members), len(recorded))
     for number, (mine, theirs) in enumerate(zip(members, _rows_to_hex(recorded), strict=True)):
-        check_equal(f"{what}[{number}]", {key: mine[key] for key in theirs}, theirs)
+        check_equal(f"{subject}[{number}]", {key: mine[key] for key in theirs}, theirs)
         check_equal(
-            f"{what}[{number}], what was not recorded",
+            f"{subject}[{number}], what was not recorded",
             {value for key, value in mine.items() if key not in theirs} - {None},
             set(),
         )
