@@ -282,7 +282,7 @@ def instance(dtype: object) -> pl.DataType:
 
 
 def pass_interrupt(error: BaseException) -> None:
-    """Raise `KeyboardInterrupt` where that is what Polars panicked over.
+    """Raise `KeyboardInterrupt` if that is what Polars panicked over.
 
     An interrupt in Python code that Polars calls becomes a panic whose message names it.
     """

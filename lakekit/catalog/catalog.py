@@ -54,7 +54,7 @@ class Catalog(CatalogCore):
     def databases(self) -> list[str]:
         """Return the names of all databases.
 
-        Raises: `DatabaseNotFound` where there is no warehouse, `StorageFailed` where the metastore does not answer.
+        Raises: `DatabaseNotFound` if there is no warehouse, `StorageFailed` if the metastore does not answer.
         """
         self._cache.databases = names = self._names().databases()
         return names
@@ -103,7 +103,7 @@ class Catalog(CatalogCore):
     def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """Drop a database; `cascade` drops its tables with it, as `drop_table` does.
 
-        Raises: `DatabaseNotFound`, `InvalidOption` where it has tables.
+        Raises: `DatabaseNotFound`, `InvalidOption` if it has tables.
         """
         metastore = self._names()
         if not metastore.has_database(identifier.database(name)):
@@ -126,7 +126,7 @@ class Catalog(CatalogCore):
     def tables(self, database: str | None = None, *, details: bool = False) -> pl.DataFrame:
         """Return a row for each table, of one database or of all: `database`, `table`, `kind`.
 
-        `kind` is the type in the table's schema ("table" most often), null where its schema cannot be read.
+        `kind` is the type in the table's schema ("table" most often), null if its schema cannot be read.
         `details=True` opens each table and adds `snapshot_id`, `row_count` (stored rows), `file_count` and `size_bytes`
         of its newest snapshot, and `error`, why they are null. "sys" has the catalog's own tables, which are in no
         other listing.
@@ -371,7 +371,7 @@ class Catalog(CatalogCore):
 
         Raises: `TableNotFound`, `DatabaseNotFound`, `TableAlreadyExists`, `SnapshotNotFound`, `TagNotFound`,
         `InvalidOption`; `Unsupported` for format and object tables and those that lakekit does not write,
-        `StorageFailed` where files exist at the location.
+        `StorageFailed` if files exist at the location.
         """
         catalog.operations.check_source(name)
         target = self if into is None else into
@@ -396,7 +396,7 @@ class Catalog(CatalogCore):
         under new names; `move=True` deletes them at the source, once the table exists. The table has no key and
         bucket=-1.
 
-        Raises: `TableAlreadyExists`, `DatabaseNotFound`, `NotFound` where no files are; `SchemaMismatch`, `Corrupt`,
+        Raises: `TableAlreadyExists`, `DatabaseNotFound`, `NotFound` if no files are; `SchemaMismatch`, `Corrupt`,
         `Unsupported`, `ValueOutOfRange` naming the file that cannot be taken as it is; `InvalidOption`,
         `StorageFailed`. Then there is no table, and the source is as it was.
         """

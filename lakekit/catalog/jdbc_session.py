@@ -122,7 +122,7 @@ def parse_address(uri: str, driver_options: Mapping[str, str]) -> JdbcAddress:
 
 
 def _split_uri(uri: str) -> SplitResult | None:
-    """Return the parts of a uri; None where it has none, or its port is no number."""
+    """Return the parts of a uri; None if it has none, or its port is no number."""
     try:
         parts = urlsplit(uri)
         _ = parts.port
@@ -193,7 +193,7 @@ class JdbcDatabase:
 
     @contextmanager
     def session(self) -> Iterator[JdbcSession]:
-        """Open a connection. Raises `StorageFailed` where that fails."""
+        """Open a connection. Raises `StorageFailed` if that fails."""
         address, dialect = self.address, self.dialect
         secrets = tuple(
             value

@@ -80,7 +80,7 @@ class Metastore(Protocol):
         ...
 
     def tables(self, database: str) -> list[str]:
-        """Return the tables of a database, by name; none where there is no database."""
+        """Return the tables of a database, by name; none if there is no database."""
         ...
 
     def has_table(self, database: str, table: str) -> bool:
@@ -124,7 +124,7 @@ class SupportsViews(Protocol):
         ...
 
     def put_view(self, name: Identifier, text: str) -> None:
-        """Store a view. Raises `ViewAlreadyExists` where another process was faster."""
+        """Store a view. Raises `ViewAlreadyExists` if another process was faster."""
         ...
 
     def drop_view(self, name: Identifier) -> bool:

@@ -86,7 +86,7 @@ def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> No
 def create_database_once(metastore: Metastore, database: str, properties: Mapping[str, str]) -> None:
     """Create a database, or return where another process created it at the same moment.
 
-    Raises: `DatabaseAlreadyExists` where a database whose name differs only in spelling exists.
+    Raises: `DatabaseAlreadyExists` if a database whose name differs only in spelling exists.
     """
     try:
         metastore.create_database(database, properties)
@@ -96,7 +96,7 @@ def create_database_once(metastore: Metastore, database: str, properties: Mappin
 
 
 def _age_ms(target: TableLocation) -> int | None:
-    """Return how long ago the first file of a table was written; None where it does not exist any more."""
+    """Return how long ago the first file of a table was written; None if it does not exist any more."""
     stat = target.storage.stat(target.paths.schema(0))
     return None if stat is None else REAL_RUNTIME.now_ms() - stat.modified_ms
 

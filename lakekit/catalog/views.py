@@ -86,7 +86,7 @@ class View:
     def scan(self) -> pl.LazyFrame:
         """Return the rows of its query as of now, with the view's column names.
 
-        Raises what the query raises, `InvalidOption` where its columns have changed.
+        Raises what the query raises, `InvalidOption` if its columns have changed.
         """
         frame = scan_query(self.catalog, self.name, self.query)
         query_columns = frame.collect_schema().names()
@@ -264,7 +264,7 @@ class MaterializedTable(Table):
 
     @property
     def query(self) -> str:
-        """The query. Raises `InvalidOption` where the table names none."""
+        """The query. Raises `InvalidOption` if the table names none."""
         text = self._context().options.materialized_table_definition_query
         if not text:
             raise InvalidOption(
@@ -276,7 +276,7 @@ class MaterializedTable(Table):
         """Replace all rows by those of the query as of now, in one commit, if they are too old or `force`.
 
         Raises: `InvalidOption` for a table that is suspended, unless `force`; what the query raises, `SchemaMismatch`
-        where its columns have changed, and what a commit raises: the rows stay what they were.
+        if its columns have changed, and what a commit raises: the rows stay what they were.
         """
         ctx = self._context()
         if not force and ctx.options.materialized_table_refresh_status == _SUSPENDED:

@@ -63,7 +63,7 @@ class CatalogMagic:
         return self.session
 
     def _execute(self, words: list[str], cell: str) -> pl.DataFrame | None:
-        """Show the answers of the statements but the last, and return that; None where it has no columns."""
+        """Show the answers of the statements but the last, and return that; None if it has no columns."""
         variables, names = self.shell.user_ns, [word for word in words if word != _FILES_FLAG]
         unknown = [name for name in names if name not in variables]
         if unknown:

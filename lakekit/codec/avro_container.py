@@ -154,7 +154,7 @@ class PackedBlocks:
     def inflate(self, frames: Iterable[BlockRange] | None = None) -> Iterator[tuple[BlockRange, Block]]:
         """Yield the blocks that hold values, or those of some `block_ranges`, each inflated when it is reached.
 
-        Raises `Corrupt`, and `LimitExceeded` where they inflate beyond what a file of this size may.
+        Raises `Corrupt`, and `LimitExceeded` if they inflate beyond what a file of this size may.
         """
         with _name_file_in_failures(self.path):
             selected = self.block_ranges if frames is None else frames
@@ -171,7 +171,7 @@ def is_avro(data: bytes) -> bool:
 def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA_LIMITS) -> PackedBlocks:
     """Return schema and compressed blocks of an Avro data file.
 
-    Raises `Corrupt` where the framing is broken, `LimitExceeded` for more values than a file of this size may hold,
+    Raises `Corrupt` if the framing is broken, `LimitExceeded` for more values than a file of this size may hold,
     `Unsupported` for an unknown codec.
     """
     with _name_file_in_failures(path):
@@ -193,7 +193,7 @@ def read_blocks(cursor: Cursor, limits: Limits) -> PackedBlocks:
 def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA_LIMITS) -> Container:
     """Return a container's header and inflated blocks.
 
-    Raises `Corrupt` where the framing is broken, `LimitExceeded` where the file would inflate beyond `limits`,
+    Raises `Corrupt` if the framing is broken, `LimitExceeded` if the file would inflate beyond `limits`,
     `Unsupported` for a codec unknown to Avro.
     """
     with _name_file_in_failures(path):

@@ -295,7 +295,7 @@ _SKIP_VARINT, _SKIP_BYTES, _CALL_SKIPPER = -1, -2, -3
 def build_skipper(node: AvroNode) -> Skip:
     """Return a function `skip(data, at)` that returns the offset after a value.
 
-    It trusts the bytes: a value may end behind the data, or IndexError is raised where they are broken.
+    It trusts the bytes: a value may end behind the data, or IndexError is raised if they are broken.
     """
     steps: list[tuple[int, Skip | None]] = []
     _collect_skip_steps(node, steps)

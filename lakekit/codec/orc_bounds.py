@@ -80,7 +80,7 @@ class _StripeStreams:
         return [stream for stream in self.streams if stream.column == column and stream.length]
 
     def find_stream(self, column: int, kind: int) -> _Stream | None:
-        """Return the stream of a kind of a column; None where there is none."""
+        """Return the stream of a kind of a column; None if there is none."""
         return next((stream for stream in self.streams_of(column) if stream.kind == kind), None)
 
     def encoding_of(self, column: int) -> tuple[int, int]:
@@ -188,7 +188,7 @@ def _check_column(contents: _StripeStreams, column: OrcColumn, count: int) -> No
 
 
 def _check_scales(contents: _StripeStreams, stream: _Stream, *, second: bool) -> None:
-    """Raise `Corrupt` where a decimal has a scale out of range.
+    """Raise `Corrupt` if a decimal has a scale out of range.
 
     Arrow would multiply by ten as often, without end.
     """

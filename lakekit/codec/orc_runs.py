@@ -261,7 +261,7 @@ def _sum_bits(bits: Bits) -> int:
 
 
 def _read_big_endian(data: bytes, offset: int, end: int) -> int:
-    """Return a big-endian number. Raises `IndexError` where the data ends."""
+    """Return a big-endian number. Raises `IndexError` if the data ends."""
     if end > len(data):
         raise IndexError
     return int.from_bytes(data[offset:end], "big")

@@ -229,7 +229,7 @@ def _inflate_chunk(chunk: bytes, codec: str, block_bytes: int) -> bytes:
 
 
 def _zstd_length(chunk: bytes) -> int | None:
-    """Return the inflated length that the head of a zstd frame tells; None where it tells none.
+    """Return the inflated length that the head of a zstd frame tells; None if it tells none.
 
     Where the frame holds another length, Arrow raises. Source: RFC 8878, 3.1.1.1.
     """
@@ -396,7 +396,7 @@ def read_stripe_footer(tail: OrcTail, stripe: StripeRange) -> list[ProtobufField
 
 
 def writer_zone(tail: OrcTail, number: int) -> str:
-    """Return the time zone of a stripe's writer, as its footer names it; empty where it does not."""
+    """Return the time zone of a stripe's writer, as its footer names it; empty if it does not."""
     footer = read_stripe_footer(tail, tail.stripes[number])
     return next(iter(bytes_members(footer, 3)), b"").decode("utf-8", "replace")
 

@@ -341,7 +341,7 @@ def layout_positions(containers: RoaringLayout, *, max_positions: int | None = N
 def check_position_count(
     total: int, size: int, max_positions: int | None, *, width: int, path: str | None = None
 ) -> None:
-    """Raise `LimitExceeded` where `size` bytes claim more positions than `max_positions`.
+    """Raise `LimitExceeded` if `size` bytes claim more positions than `max_positions`.
 
     Positions take `width` bytes each. Without a limit, the most is what is reasonable (see `FREE_BYTES`).
     """

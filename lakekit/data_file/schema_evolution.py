@@ -57,7 +57,7 @@ class SchemaEvolution:
     `file_fields` are the columns to read, under the names and types the files were written with (a wanted column that
     the files cannot have is listed too, and comes as nulls). `columns` computes the wanted columns from them, in order.
     Files of different schemas whose `signature` is equal are read alike. `columns_with_errors` makes `columns` whose
-    errors say more than the column: None where no type has changed. `variants` are those of `file_fields` that a file
+    errors say more than the column: None if no type has changed. `variants` are those of `file_fields` that a file
     may hold in columns of their own: a VARIANT at any depth, and a MAP.
     """
 

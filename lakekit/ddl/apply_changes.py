@@ -417,7 +417,7 @@ def _add_column(draft: _SchemaDraft, change: schema_changes.AddColumn) -> None:
 
 
 def _insertion_index(fields: Fields, position: ColumnPosition | None, parent_path: ColumnPath) -> int | None:
-    """Return where in a list a new field goes; None where no position is given."""
+    """Return where in a list a new field goes; None if no position is given."""
     if position is None:
         return None
     if position.column is None:

@@ -486,7 +486,7 @@ def apply_option_change(
 ) -> None:
     """Set an option in `options`; `current_options` are the table's options until now.
 
-    Raises: `InvalidOption` where the option is fixed or its value invalid, `Unsupported`.
+    Raises: `InvalidOption` if the option is fixed or its value invalid, `Unsupported`.
     """
     key, text = normalize_option(key, value)
     check_supported({key: text})
@@ -502,7 +502,7 @@ def apply_option_change(
 def apply_option_reset(
     options: dict[str, str], current_options: TableOptions, key: str, *, has_snapshots: Callable[[], bool]
 ) -> None:
-    """Remove an option from `options`, if it is set. Raises `InvalidOption` where it is fixed."""
+    """Remove an option from `options`, if it is set. Raises `InvalidOption` if it is fixed."""
     key = normalize_key(key)
     old = _find_option(current_options.texts, key)
     _check_mutable(current_options, key, old, None, has_snapshots)

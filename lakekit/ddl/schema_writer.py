@@ -52,7 +52,7 @@ def create_table_schema(
     """Write `schema-0`, and return it.
 
     Raises: `TableAlreadyExists`, and whatever `define_table` and `check_schema` raise of an invalid schema; then
-    nothing was written. `CommitStateUnknown` where the outcome cannot be determined.
+    nothing was written. `CommitStateUnknown` if the outcome cannot be determined.
     """
     if schemas.list_ids(location):
         raise table_already_exists(location)

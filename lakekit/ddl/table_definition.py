@@ -363,7 +363,7 @@ def _check_column_name(name: object) -> str:
 
 
 def check_default(t: DataType, text: object, column: str) -> None:
-    """Raise `SchemaMismatch` where the default is no text, or not that of a value of type `t`."""
+    """Raise `SchemaMismatch` if the default is no text, or not that of a value of type `t`."""
     if text is None:
         return
     if not isinstance(text, str):

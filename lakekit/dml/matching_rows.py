@@ -181,7 +181,7 @@ class TargetRows:
     def file_rows(self, expr: pl.Expr | None = None) -> FileRows:
         """Return the files that may hold matching rows, each row the only one of its key.
 
-        Raises: `InvalidOption` where rows are merged from several files.
+        Raises: `InvalidOption` if rows are merged from several files.
         """
         plan = self.plan(expr)
         if plan.merged_buckets or _may_retract(plan):

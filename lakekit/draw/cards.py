@@ -192,7 +192,7 @@ def levels_text(
 
 
 def _to_key(bound: Any) -> Key:
-    """Return a bound as a key; empty where it is unknown."""
+    """Return a bound as a key; empty if it is unknown."""
     return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 

@@ -3,7 +3,7 @@
     cast(pl.col("a"), INT, TINYINT, CastTarget(column="a"))        383 -> 127
     cast(pl.col("a"), DOUBLE, STRING, CastTarget(column="a"))      1e10 -> "1.0E10"
 
-Integers wrap, floats saturate, decimals round half up and become null where they do not fit, times lose digits toward
+Integers wrap, floats saturate, decimals round half up and become null if they do not fit, times lose digits toward
 zero, text is cut and padded. Text that is no number, date or time raises `ValueOutOfRange`, as does a result that
 Polars cannot hold. A pair of types without a cast is refused by name.
 
@@ -405,7 +405,7 @@ def to_wall_clock(instants: pl.Series, zone: str) -> pl.Series:
 def timestamps_from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
     """Return milliseconds since 1970 as timestamps of `dtype`.
 
-    Raises `ValueOutOfRange` where they do not fit.
+    Raises `ValueOutOfRange` if they do not fit.
     """
     return convert_time_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(
         dtype.time_zone
@@ -413,7 +413,7 @@ def timestamps_from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -
 
 
 def convert_time_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
-    """Return the same times in another unit. Raises `ValueOutOfRange` where a finer one cannot hold them."""
+    """Return the same times in another unit. Raises `ValueOutOfRange` if a finer one cannot hold them."""
     assert isinstance(values.dtype, pl.Datetime)
     old_ticks, new_ticks = (
         text_casts.TICKS_PER_SECOND[values.dtype.time_unit],

@@ -142,7 +142,7 @@ def refuse_name(name: str, format_name: str, problem: str) -> Unsupported:
 
 
 def refuse_null(column: str, t: DataType) -> ValueOutOfRange:
-    """Return the error for a null where a column or a part of it is NOT NULL."""
+    """Return the error for a null in a column, or a part of one, that is NOT NULL."""
     return ValueOutOfRange(f"column {column} is {t}, but holds null", column=column)
 
 
@@ -226,7 +226,7 @@ def series_to_arrow(column: pl.Series, field: Field, arrow_target: ArrowTarget) 
     """Return a column's values as one Arrow array of `arrow_type`.
 
     Raises:
-        ValueOutOfRange: a value is null where the type is NOT NULL, or cannot be stored.
+        ValueOutOfRange: a value of a type NOT NULL is null, or a value cannot be stored.
         LimitExceeded: lists have too many values together.
     """
     array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -268,7 +268,7 @@ def _refuse_first_day(times: pa.Array, t: DataType, name: str) -> None:
 
 
 def validity_bits(array: pa.Array) -> pa.Buffer | None:
-    """Return the validity of an array as bits from the first on; None where nothing is null."""
+    """Return the validity of an array as bits from the first on; None if nothing is null."""
     return packed_bits(array.is_valid()) if array.null_count else None
 
 
@@ -417,7 +417,7 @@ def has_nan(column: pl.Series) -> bool:
 
 
 class ColumnStats:
-    """Statistics of one column over all rows so far; `has_bounds` is False where a NaN makes bounds unknown."""
+    """Statistics of one column over all rows so far; `has_bounds` is False if a NaN makes bounds unknown."""
 
     __slots__ = ("has_bounds", "high", "low", "nulls")
 
@@ -479,7 +479,7 @@ class ColumnStats:
 
 
 def _decode_bounds(physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
-    """Return the bounds of a chunk; None where a text was cut, or their form is unknown."""
+    """Return the bounds of a chunk; None if a text was cut, or their form is unknown."""
     if physical == _BYTE_ARRAY:
         return (low.decode(), high.decode()) if max(len(low), len(high)) < _MAX_BOUND_BYTES else None
     form = _BOUND_STRUCTS.get(physical)

@@ -112,7 +112,7 @@ def parse_type_mismatch(error: BaseException) -> tuple[str, str, str] | None:
 def to_corrupt(path: str, error: BaseException, subject: str) -> LakekitError:
     """Return the error for what a library raised over the bytes of `path`.
 
-    It is `Corrupt`, or `StorageFailed` where the machine refused something. One of lakekit's own stays what it is, and
+    It is `Corrupt`, or `StorageFailed` if the machine refused something. One of lakekit's own stays what it is, and
     names the path. An interrupt is raised.
     """
     pass_interrupt(error)
@@ -178,7 +178,7 @@ class _Reader(FileReader):
             )
 
     def _check_types(self, batch: pl.DataFrame) -> None:
-        """Raise `Corrupt` where a column has another type than the schema says, as a ROW of more parts."""
+        """Raise `Corrupt` if a column has another type than the schema says, as a ROW of more parts."""
         for name, dtype in batch.schema.items():
             if dtype != self.builder.frame_schema[name]:
                 expected = self.builder.frame_schema[name]
@@ -202,7 +202,7 @@ class _Reader(FileReader):
 def map_leaves(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType], pl.Expr | None]) -> pl.Expr | None:
     """Return `column` with every plain value in it, at any depth, changed by `leaf`.
 
-    `leaf` returns None for a type that it does not change; the result is None where it changes none.
+    `leaf` returns None for a type that it does not change; the result is None if it changes none.
     """
     match t.root:
         case "ARRAY":

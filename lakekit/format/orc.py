@@ -162,7 +162,7 @@ def _convert_batch(
 
 
 def _check_texts(name: str, column: pa.Array, path: str) -> None:
-    """Raise `Corrupt` where a text of a column is no UTF-8: neither Arrow nor Polars checks it."""
+    """Raise `Corrupt` if a text of a column is no UTF-8: neither Arrow nor Polars checks it."""
     if pa.types.is_string(column.type):
         data = column.buffers()[2]
         if data is None or not data.size or int(np.frombuffer(data, np.uint8).max()) < 0x80:

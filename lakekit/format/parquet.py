@@ -191,7 +191,7 @@ def _has_extreme_time(column: pl.Series, tick: int, *, above: bool = False, belo
 
 
 def read_row_count(source: str | bytes, path: str) -> int:
-    """Return the row count of a file by its footer. Raises `Corrupt` where that cannot be read."""
+    """Return the row count of a file by its footer. Raises `Corrupt` if that cannot be read."""
     return int(_read_footer(source, path).metadata.num_rows)
 
 

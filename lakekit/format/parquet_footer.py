@@ -74,7 +74,7 @@ def read_row_count_and_end(footer: bytes) -> tuple[int, int]:
 def read_footer(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
     """Return the footer of a file, of which `read(offset, length)` returns bytes.
 
-    Raises `Corrupt`, `Unsupported` where it is encrypted.
+    Raises `Corrupt`, `Unsupported` if it is encrypted.
     """
     data = _read_tail(path, read, size_bytes)
     return thrift.decode_struct(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]

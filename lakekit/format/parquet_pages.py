@@ -147,7 +147,7 @@ def _list_elements(struct: Struct, number: int, kind: int) -> list[Any]:
 
 
 def _read_member(struct: Struct, number: int, kind: int) -> Any:
-    """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
+    """Return a member's value. Raises `Corrupt` if it is missing, or of another kind."""
     member = struct.get(number)
     if member is None or member[0] != kind:
         raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
@@ -317,7 +317,7 @@ def _classify_bytes(data: memoryview) -> tuple[bool, bool]:
 
 
 def _parse_page_head(data: memoryview) -> _PageHead:
-    """Return the page header that begins here. Raises `IndexError` where it ends too early."""
+    """Return the page header that begins here. Raises `IndexError` if it ends too early."""
     at = number = 0
     for _ in range(3):
         number, at = read_varint(data, at + 1)

@@ -102,7 +102,7 @@ def read_checked_footer(path: str, read: Read, size_bytes: int) -> tuple[Struct,
 
     `read(offset, length)` returns bytes. Arrow decodes the footer too, and so finds missing members. The metadata of
     columns is not read through Arrow, which ends the process where a column's sizes are wrong. Raises `Corrupt`,
-    `Unsupported` where the file is encrypted.
+    `Unsupported` if the file is encrypted.
     """
     tail, length = _read_tail(path, read, size_bytes)
     try:
@@ -117,7 +117,7 @@ def read_checked_footer(path: str, read: Read, size_bytes: int) -> tuple[Struct,
 
 
 def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
-    """Raise `Corrupt` where a row group does not fit the schema, or has an unknown codec or encoding.
+    """Raise `Corrupt` if a row group does not fit the schema, or has an unknown codec or encoding.
 
     `leaves` are Arrow's columns of the schema.
     """
@@ -478,7 +478,7 @@ def _decode_header(data: bytes) -> PageHeader:
 
 
 def _read_member(struct: Struct, field_id: int, thrift_type: int = I32) -> Any:
-    """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
+    """Return a member's value. Raises `Corrupt` if it is missing, or of another kind."""
     member = struct.get(field_id)
     if member is None or member[0] != thrift_type:
         raise Corrupt(f"no member {field_id} of kind {thrift_type} in a Thrift struct", field="footer")

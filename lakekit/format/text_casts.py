@@ -60,7 +60,7 @@ def rescale_decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Ser
 
 
 def from_unscaled(values: pl.Series, *, precision: int, scale: int) -> pl.Series:
-    """Return unscaled Int128 values as DECIMAL(precision, scale); null where they have more digits."""
+    """Return unscaled Int128 values as DECIMAL(precision, scale); null if they have more digits."""
     fits = (
         values.alias("v")
         .to_frame()
@@ -202,7 +202,7 @@ def parse_floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
 
 
 def parse_decimals(text: pl.Series, *, result_type: DataType, column: str, strict: bool = True) -> pl.Series:
-    """Parse BigDecimal's text form and round half up to the scale; null where it does not fit.
+    """Parse BigDecimal's text form and round half up to the scale; null if it does not fit.
 
     Text that is no number is null too, or an error if `strict`.
     """

@@ -67,7 +67,7 @@ def decode_struct(
 def read_list_head(data: bytes | memoryview, offset: int) -> tuple[int, int, int]:
     """Return the kind of a list's elements, their count, and the offset of the first.
 
-    Raises `Corrupt`, and `IndexError` where the data ends.
+    Raises `Corrupt`, and `IndexError` if the data ends.
     """
     head = data[offset]
     offset += 1

@@ -72,7 +72,7 @@ class ForeignSource:
 def list_source(storage: Storage, root: str) -> ForeignSource:
     """Return the files in a folder, or a single file.
 
-    Raises: `NotFound` where nothing is, or no file of rows; `Unsupported` for a folder of another table format,
+    Raises: `NotFound` if nothing is, or no file of rows; `Unsupported` for a folder of another table format,
     `SchemaMismatch` where folders disagree on the partition columns, `Corrupt` for a file that is no Parquet, ORC or
     Avro.
     """
@@ -310,7 +310,7 @@ def _is_as(stored_type: DataType, target: DataType) -> bool:
 
 
 def wider_type(a: DataType, b: DataType) -> DataType | None:
-    """Return the type that holds the values of both; None where there is none.
+    """Return the type that holds the values of both; None if there is none.
 
     Nested types must be equal but for nullability.
     """

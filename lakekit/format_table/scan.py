@@ -239,7 +239,7 @@ def check_format(ctx: TableContext) -> None:
 def check_new_format(format_name: str, schema: TableSchema) -> None:
     """Check the format of a table to make, as `check_format` does.
 
-    Raises: `SchemaMismatch` where every column is a partition column.
+    Raises: `SchemaMismatch` if every column is a partition column.
     """
     if format_name not in FORMAT_TABLE_FORMATS:
         msg = (

@@ -87,7 +87,7 @@ class Hex:
     def open(self, offset: int | None = None) -> Hex:
         """Return the inflated bytes of the compressed block at a byte, or of the first one.
 
-        Raises: `NotFound` where there is none.
+        Raises: `NotFound` if there is none.
         """
         wanted = next(iter(self.regions), None) if offset is None else self.at(offset).offset
         region = None if wanted is None else self.regions.get(wanted)

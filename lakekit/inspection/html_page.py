@@ -68,7 +68,7 @@ def build_page(table: TableCore, *, snapshots: int = MAX_SNAPSHOTS, letters: int
 def save_page(table: TableCore, path: str | PathLike[str], *, snapshots: int = MAX_SNAPSHOTS) -> int:
     """Write the page to a file of this machine, replacing an existing one; return its size in bytes.
 
-    Raises: `StorageFailed` where that fails.
+    Raises: `StorageFailed` if that fails.
     """
     data = build_page(table, snapshots=snapshots).encode()
     try:

@@ -183,7 +183,7 @@ def _level_files(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ..
 
 
 def _struct_keys(bounds: pl.Series) -> list[Key | None]:
-    """Return structs of key columns as keys; None where there is none."""
+    """Return structs of key columns as keys; None if there is none."""
     return [
         key if is_known else None
         for key, is_known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)
@@ -277,7 +277,7 @@ def parse_probe(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | Non
 
     Values are parsed by the types of the key columns, texts may stand in quotes.
 
-    Raises: `InvalidOption` where the table has no key, there are more values than key columns, or one does not fit its
+    Raises: `InvalidOption` if the table has no key, there are more values than key columns, or one does not fit its
     column.
     """
     if not text.strip():

@@ -268,7 +268,7 @@ ENTRY_COLUMNS = (
 def list_entries(table: TableCore, name: str, snapshot_id: int) -> pl.DataFrame:
     """Return the entries of one manifest of a snapshot, ADD and DELETE, in their order.
 
-    Raises: `InvalidOption` where the snapshot has no such manifest.
+    Raises: `InvalidOption` if the snapshot has no such manifest.
     """
     ctx, snapshot = _load_snapshot(table, snapshot_id)
     manifest_entries = manifest_files.read_entries(ctx, [_find_manifest(ctx, snapshot, name)[0]])

@@ -88,7 +88,7 @@ def _list_due_tasks(ctx: TableContext, commit: Commit) -> list[tuple[str, Callab
 def _expire_snapshots(ctx: TableContext, newest: int | None) -> None:
     """Expire the snapshots that need not be retained.
 
-    `newest`: id of the newest snapshot, which saves a listing where no snapshot is old; None where only a listing can
+    `newest`: id of the newest snapshot, which saves a listing where no snapshot is old; None if only a listing can
     tell.
     """
     retained = expire.snapshot_limits(ctx)

@@ -82,7 +82,7 @@ def create_table_atomically(
     `write_files` gets the location to write to: the target, or a hidden folder beside it. `subject` is the word in the
     hidden folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
 
-    Raises what `write_files` raises, and `StorageFailed` where another process was faster; then there is no table.
+    Raises what `write_files` raises, and `StorageFailed` if another process was faster; then there is no table.
     """
     if not isinstance(target.storage, SupportsDirectories):
         state = write_files(target)

@@ -60,8 +60,8 @@ def rollback_to(
     A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
     the engine's releases up to 1.4.2 went to the first snapshot then, which is later than what was asked.
 
-    Raises: `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost
-    or damaged; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` where a writer committed
+    Raises: `SnapshotNotFound`, `TagNotFound`; `Corrupt` if the schema, a list or a manifest of the snapshot is lost
+    or damaged; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` if a writer committed
     meanwhile, whose snapshot then stands.
     """
     reachability.check_removable(ctx)
@@ -106,7 +106,7 @@ def rollback_to(
 
 
 def _check_no_newer_snapshot(ctx: TableContext, snapshot_id: int) -> None:
-    """Raise `Conflict` where a writer committed a snapshot while the table was rolled back."""
+    """Raise `Conflict` if a writer committed a snapshot while the table was rolled back."""
     newer = [number for number in snapshots.ids(ctx) if number > snapshot_id]
     if newer:
         raise Conflict(
@@ -116,7 +116,7 @@ def _check_no_newer_snapshot(ctx: TableContext, snapshot_id: int) -> None:
 
 
 def check_readable_in_full(ctx: TableContext, target: Snapshot) -> None:
-    """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
+    """Raise `Corrupt` if no read of the snapshot could be planned, so that newer ones must be kept."""
     schemas.read_schema(ctx, target.schema_id)
     storage, layout = ctx.storage, ctx.paths
     lists = [
@@ -142,7 +142,7 @@ def check_readable_in_full(ctx: TableContext, target: Snapshot) -> None:
 def _restore_snapshot_file(ctx: TableContext, target: Snapshot) -> None:
     """Write the file of a snapshot again that only tags keep.
 
-    Raises: `Conflict` where the tags are deleted meanwhile; the file is deleted again then.
+    Raises: `Conflict` if the tags are deleted meanwhile; the file is deleted again then.
     """
     keep = [ctx.paths.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == target]
     path = ctx.paths.snapshot(target.id)
@@ -369,7 +369,7 @@ def _check_branch_exists(ctx: TableContext, name: str) -> None:
 
 
 def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] | None:
-    """Return the files of a branch that `create_branch` began and never finished; None where it may be another.
+    """Return the files of a branch that `create_branch` began and never finished; None if it may be another.
 
     Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the current branch has too,
     so that nothing is lost with it. All of it is older than `before_ms`.
@@ -410,7 +410,7 @@ def _list_branch_entries(ctx: TableContext, directory: str, depth: int = 0) -> l
 
 
 def _check_not_fallback(ctx: TableContext, name: str, afterwards: str) -> None:
-    """Raise `InvalidOption` where another branch reads this one through its options.
+    """Raise `InvalidOption` if another branch reads this one through its options.
 
     Reads of that other branch would silently lack partitions.
     """

@@ -201,7 +201,7 @@ def cluster_partitions(
 
     `is_chosen`: the caller named the partitions, so that idle ones may be added.
 
-    Raises: `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file
+    Raises: `InvalidOption` if the columns cannot be sorted by, and what reading and writing raise; then no new file
     is left.
     """
     order = _clustering_order(ctx)
@@ -408,7 +408,7 @@ def compact_table(
     file for so long. `order_by` sorts all their rows. Append tables that are clustered (`clustering.incremental`) have
     the runs sorted that are due.
 
-    Raises: `InvalidOption` for `where`, `order_by` and `strategy`, `Conflict` where another compaction was faster, and
+    Raises: `InvalidOption` for `where`, `order_by` and `strategy`, `Conflict` if another compaction was faster, and
     what compacting raises; then nothing changed.
     """
     if order_by is not None and idle_ms is not None:
@@ -521,7 +521,7 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
     Nothing is done unless `hides_new_files`. `identifier`: the number of the commit. Every n commits
     (`full-compaction.delta-commits`) all buckets that have new files are compacted fully.
 
-    Raises: `Conflict` where another compaction was faster several times, and what compacting raises; the rows stay
+    Raises: `Conflict` if another compaction was faster several times, and what compacting raises; the rows stay
     committed.
     """
     if not hides_new_files(ctx):
@@ -561,7 +561,7 @@ _FULL_MERGE_OPTIONS = {"manifest.full-compaction-threshold-size": "1 b", "manife
 def compact_manifests(ctx: TableContext) -> Commit:
     """Merge the manifests of the newest snapshot, and commit; no snapshot is made where nothing changes.
 
-    Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown` where the outcome cannot be
+    Raises: `RetriesExhausted` if other commits are always faster, `CommitStateUnknown` if the outcome cannot be
     determined, and what reading manifests raises.
     """
     table_context.check_writable(ctx)

@@ -42,7 +42,7 @@ def reset_consumer(ctx: TableContext, consumer_id: str, next_snapshot: int | Non
 def next_snapshot_ids(ctx: TableContext) -> list[int]:
     """Return the snapshots that consumers read next.
 
-    Raises: `Corrupt` where a consumer cannot be read, so that its position is unknown.
+    Raises: `Corrupt` if a consumer cannot be read, so that its position is unknown.
     """
     snapshot_ids = []
     for name in refs.list_consumer_ids(ctx):

@@ -76,7 +76,7 @@ def _find_unreachable(
 ) -> UnreachableFiles:
     """Return the files that only removed roots need.
 
-    Raises: `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that a retained root
+    Raises: `Conflict` if another process deletes meanwhile, `Corrupt` if a file is lost that a retained root
     needs.
     """
     try:

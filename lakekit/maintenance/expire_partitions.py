@@ -64,7 +64,7 @@ def expire_partitions(
     identifier are those of the drop too: the job that made it takes the drop for its own work, not for another
     writer's, and its progress can still be read from a snapshot when that of its rows has expired.
 
-    Raises: `InvalidOption` where no expiration is set, the table is not partitioned, or the strategy is unknown;
+    Raises: `InvalidOption` if no expiration is set, the table is not partitioned, or the strategy is unknown;
     `Conflict`.
     """
     table_context.check_writable(ctx)
@@ -275,7 +275,7 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
 
     `where`: a Polars expression or SQL text on partition columns.
 
-    Raises: `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not
+    Raises: `InvalidOption` if the text is no condition or names another column, `SchemaMismatch` if it does not
     fit the columns' types.
     """
     rows = sorted(set(serialized))

@@ -257,7 +257,7 @@ def _stats_of_nulls(source: MigratedFile) -> ColumnStats:
 
 
 def _check_inside(ctx: TableContext, source: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
-    """Raise `SchemaMismatch` where a row has another partition value than its folder: it would be lost."""
+    """Raise `SchemaMismatch` if a row has another partition value than its folder: it would be lost."""
     if not source.partition_types:
         return
     own = replace(

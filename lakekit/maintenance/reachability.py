@@ -99,7 +99,7 @@ def check_removable(ctx: TableContext) -> None:
 def read_all_roots(ctx: TableContext) -> list[GcRoot]:
     """Return the roots of all branches.
 
-    Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again.
+    Raises what reading them raises, and `Conflict` if one vanished meanwhile, again and again.
     """
     for attempt in range(MAX_ATTEMPTS):
         try:
@@ -242,7 +242,7 @@ def reachable_only_from(
 ) -> UnreachableFiles:
     """Return the files that may be deleted with the roots `removed_roots` while those of `retained` stay.
 
-    Raises: `FileMissing`, `Corrupt`, `Unsupported` where the needs of a root cannot be determined: nothing may be
+    Raises: `FileMissing`, `Corrupt`, `Unsupported` if the needs of a root cannot be determined: nothing may be
     deleted then.
     """
     if not removed_roots:

@@ -319,7 +319,7 @@ def _indexes_under_schema(ctx: TableContext, written_schema: TableSchema) -> lis
 
 
 def _read_contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | None:
-    """Return the indexes that a file has; None where they are lost or damaged."""
+    """Return the indexes that a file has; None if they are lost or damaged."""
     try:
         if file.embedded_index is not None:
             return container.decode_container(file.embedded_index, path=path)

@@ -283,7 +283,7 @@ def _make_exists_error(ctx: TableContext, name: str) -> TagAlreadyExists:
 
 
 def _refuse_second(ctx: TableContext, tag: Tag) -> None:
-    """Raise `Conflict` where the snapshot has another automatic tag already.
+    """Raise `Conflict` if the snapshot has another automatic tag already.
 
     The period of the last automatic tag is read from its name, so there must be one at most.
     """

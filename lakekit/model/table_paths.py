@@ -92,7 +92,7 @@ class Locations:
         return location is not None and self.base_of(location, root) is not None
 
     def base_of(self, location: str, root: str) -> str | None:
-        """Return the trusted place at or below which a normalized location lies; None where it is not allowed.
+        """Return the trusted place at or below which a normalized location lies; None if it is not allowed.
 
         Links below that place lead to nothing outside of it, and below the warehouse to nothing at all, since a link
         could lead to another table; the place itself, which the caller, the catalog or the table's own folder names,
@@ -246,7 +246,7 @@ def _normalize_web(url: str) -> str | None:
 
 
 def _plain_parts(path: str) -> list[str] | None:
-    """Return the parts of a path; None where one is empty, `.` or `..`."""
+    """Return the parts of a path; None if one is empty, `.` or `..`."""
     inner = path.strip("/")
     parts = inner.split("/") if inner else []
     return None if any(part in {"", ".", ".."} for part in parts) else parts

@@ -223,7 +223,7 @@ class Browser(PictureWidget):
             self._update_entry_options()
 
     def _show_file(self, name: str) -> None:
-        """Select a data file and the manifest that added it; none where the snapshot has no such file."""
+        """Select a data file and the manifest that added it; none if the snapshot has no such file."""
         location = self._locate_file(name)
         if location is not None:
             self.levels.partition, self.levels.bucket = location.partition, location.bucket

@@ -482,7 +482,7 @@ def _drop_absent(options: Mapping[str, str], absent: Collection[str]) -> Mapping
 
 
 def _drop_from_option(key: str, value: str, absent: Collection[str]) -> tuple[str, str] | None:
-    """Return an option without columns that are not there; None where it says nothing then."""
+    """Return an option without columns that are not there; None if it says nothing then."""
     columns, _, option = key[len(_FIELDS_PREFIX) :].rpartition(".") if key.startswith(_FIELDS_PREFIX) else ("", "", "")
     if option == SEQUENCE_GROUP:
         ordering, protected = (_drop_from_list(text, absent) for text in (columns, value))

@@ -320,7 +320,7 @@ def schema_of(ctx: TableContext, position: Position) -> TableContext:
 
 
 def context_at(ctx: TableContext, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
-    """Return the context as of the position that `at` means, and its snapshot; None where there is none.
+    """Return the context as of the position that `at` means, and its snapshot; None if there is none.
 
     Raises as `resolve_position`.
     """

@@ -387,7 +387,7 @@ def live_entries(ctx: TableContext, snapshot: Snapshot | None) -> ManifestEntrie
 
 
 def decode_structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
-    """Return serialized rows as a column of structs; null where there are no fields."""
+    """Return serialized rows as a column of structs; null if there are no fields."""
     if not fields:
         return pl.Series([None] * len(rows), dtype=pl.Struct({}))
     wanted = polars_schema(fields)

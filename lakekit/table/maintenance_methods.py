@@ -57,7 +57,7 @@ class MaintenanceMethods(TableCore):
 
         Writers that only add files (`write-only`) may run meanwhile; their rows stay.
 
-        Raises: `InvalidOption`; `Conflict` where another compaction was faster, or where a key table that is sorted was
+        Raises: `InvalidOption`; `Conflict` if another compaction was faster, or if a key table that is sorted was
         written to: nothing changed.
         """
         ctx = self._context()
@@ -84,7 +84,7 @@ class MaintenanceMethods(TableCore):
         `where` chooses the partitions. Those that are left out keep their buckets and are read as before; new rows for
         them are refused until they are rescaled too. Writers should rest meanwhile.
 
-        Raises: `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they
+        Raises: `InvalidOption` for a table whose buckets no option counts; `Conflict` if rows came in between: they
         are not lost, nothing was rewritten, the number is what it was, and the same call does it again.
         """
         ctx = self._context()
@@ -167,7 +167,7 @@ class MaintenanceMethods(TableCore):
         other table has files there.
 
         Raises: `Conflict` where so much would go that the metadata looks lost, unless `force`; `Corrupt`,
-        `StorageFailed` where it cannot be decided what is needed: nothing was removed.
+        `StorageFailed` if it cannot be decided what is needed: nothing was removed.
         """
         return maintenance.orphan_files.remove_orphans(
             self._context(), older_than=older_than, dry_run=dry_run, force=force, external=external
@@ -217,7 +217,7 @@ class MaintenanceMethods(TableCore):
         `snapshot.time-retained` and `snapshot.expire.limit` say. A snapshot that a consumer has not read stays, and all
         after it. Where changelogs are kept longer, each snapshot leaves its own.
 
-        Raises: `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
+        Raises: `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` if it is not sure what may go.
         """
         ctx = self._context()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
@@ -323,7 +323,7 @@ class MaintenanceMethods(TableCore):
         http-report a web service is called too, or alone.
 
         Raises: `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other values of that option, `StorageFailed`
-        where the service cannot be reached or does not answer SUCCESS.
+        if the service cannot be reached or does not answer SUCCESS.
         """
         maintenance.expire_partitions.mark_done(
             self._context(), [partitions] if isinstance(partitions, (dict, str)) else partitions

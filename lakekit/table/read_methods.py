@@ -236,7 +236,7 @@ class ReadMethods(TableCore):
 
 
 def check_one_position(at: int | str | datetime | None, options: Mapping[str, Any] | None) -> None:
-    """Raise `TypeError` where both arguments say which snapshot to read."""
+    """Raise `TypeError` if both arguments say which snapshot to read."""
     if at is not None and options and (also := sorted(set(options) & set(time_travel.SCAN_KEYS))):
         msg = f"at={at!r} and {', '.join(also)} both say which snapshot to read: give one of them"
         raise TypeError(msg)

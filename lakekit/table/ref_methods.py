@@ -131,7 +131,7 @@ class RefMethods(TableCore):
 
         Data files that only the branch had stay until orphan files are removed.
 
-        Raises: `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or
+        Raises: `BranchNotFound`; `InvalidOption` if `scan.fallback-branch` or `scan.primary-branch` of the table or
         of a branch names it.
         """
         return maintenance.branches.delete_branch(self._context(), name, dry_run=dry_run)
@@ -165,7 +165,7 @@ class RefMethods(TableCore):
         changelogs and tags are removed; their data files stay until orphan files are removed. Nothing should write to
         the table meanwhile.
 
-        Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a writer committed meanwhile.
+        Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` if a writer committed meanwhile.
         """
         return maintenance.branches.rollback_to(self._context(), to, watermark=watermark, dry_run=dry_run)
 

@@ -98,7 +98,7 @@ _DIFF_COLUMNS = ("change", "what", "before", "after")
 class SchemaChange:
     """One difference of `what`: a column's path ("a", "a.b"), an option's key or a part of the table.
 
-    `before` is None where it did not exist, `after` is None where it was dropped. `change`: "added", "dropped",
+    `before` is None if it did not exist, `after` is None if it was dropped. `change`: "added", "dropped",
     "renamed", "widened" (every old value still fits), "type" (some may not), "nullable", "not null", "default",
     "comment", "moved", "option", "keys".
     """

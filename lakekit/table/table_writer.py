@@ -144,7 +144,7 @@ class Writer:
         an error the rows are still there: the same call tries again, and after `CommitStateUnknown` finds out; leaving
         the block by the exception deletes the files where it is sure that no commit has them.
 
-        Raises: `InvalidOption` where a user's commit has no identifier, and what `t.commit` raises.
+        Raises: `InvalidOption` if a user's commit has no identifier, and what `t.commit` raises.
         """
         self._check_open()
         if self.is_counted and identifier is None:

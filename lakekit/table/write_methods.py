@@ -190,8 +190,8 @@ class WriteMethods(TableCore):
         in append tables, the files concerned are rewritten, or their rows marked where `deletion-vectors.enabled` says
         so. No such row: no commit, and `snapshot_ids` is empty.
 
-        Raises: `ColumnNotFound` and `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave
-        no way to delete, `Conflict` where another commit changed the same files meanwhile.
+        Raises: `ColumnNotFound` and `SchemaMismatch` for the condition, `InvalidOption` if the table's options leave
+        no way to delete, `Conflict` if another commit changed the same files meanwhile.
         """
         ctx = self._context()
         with translate_panics(ctx.name, where=where):
@@ -223,7 +223,7 @@ class WriteMethods(TableCore):
         a condition, `"t.k = s.k AND t.dt = '2024-03-31'"`, or `pl.col("k") == lk.source("k")`. Of the clauses of a kind
         the first true one acts on a row. Key tables of the engines deduplicate and partial-update, and append tables.
 
-        Raises: `MergeConflict` where several source rows match a target row and there is a `when_matched` clause,
+        Raises: `MergeConflict` if several source rows match a target row and there is a `when_matched` clause,
         `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
         """
         ctx = self._context()

@@ -101,7 +101,7 @@ class WriterAdapter:
 def reader_of(reference: str | Callable[[str, dict[str, str]], Any]) -> ReaderAdapter:
     """Return a reader from a function, or from its name `package.module:function`.
 
-    Raises: `InvalidOption` where there is none.
+    Raises: `InvalidOption` if there is none.
     """
     function = _load_function(reference, "--reader")
     return ReaderAdapter(
@@ -112,7 +112,7 @@ def reader_of(reference: str | Callable[[str, dict[str, str]], Any]) -> ReaderAd
 def writer_of(reference: str | Callable[[str, dict[str, Any]], None]) -> WriterAdapter:
     """Return a writer from a function, or from its name `package.module:function`.
 
-    Raises: `InvalidOption` where there is none.
+    Raises: `InvalidOption` if there is none.
     """
     function = _load_function(reference, "--writer")
     return WriterAdapter(
@@ -175,7 +175,7 @@ def _call_adapter(function: Callable[..., Any], path: str, argument: dict[str, A
 def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdapter:
     """Return a reader from the command of a program.
 
-    Raises: `InvalidOption` where the program or `{path}` is missing.
+    Raises: `InvalidOption` if the program or `{path}` is missing.
     """
     command = _split_command(template, "--reader-command", ("path",))
 
@@ -198,7 +198,7 @@ def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdap
 def writer_command(template: str, *, timeout_s: float = TIMEOUT_S) -> WriterAdapter:
     """Return a writer from the command of a program.
 
-    Raises: `InvalidOption` where the program, `{path}` or `{script}` is missing.
+    Raises: `InvalidOption` if the program, `{path}` or `{script}` is missing.
     """
     command = _split_command(template, "--writer-command", ("path", "script"))
 

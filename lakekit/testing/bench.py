@@ -90,7 +90,7 @@ def bench_of_size(row_count: int, *, turns: int = 5) -> list[Line]:
 
 
 def _scan_plain_files(paths: list[str]) -> pl.LazyFrame | None:
-    """Return the files as Polars reads them by itself; None where they are remote, or not Parquet."""
+    """Return the files as Polars reads them by itself; None if they are remote, or not Parquet."""
     if not paths or any("://" in path or not path.endswith(".parquet") for path in paths):
         return None
     return pl.scan_parquet(paths, missing_columns="insert", extra_columns="ignore")

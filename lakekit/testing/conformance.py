@@ -149,7 +149,7 @@ class ConformanceCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a case; `expected` and `found` are texts, empty where it passed."""
+    """The outcome of a case; `expected` and `found` are texts, empty if it passed."""
 
     area: str
     case: str
@@ -240,7 +240,7 @@ def run(
     `areas` are names of areas or what these begin with; `drawn`: so many tables are drawn for each engine, from `seed`;
     `report` is called with each outcome as it comes.
 
-    Raises: `InvalidOption` for what is no area, reader or writer, and `Unsupported` where `drawn` needs Hypothesis and
+    Raises: `InvalidOption` for what is no area, reader or writer, and `Unsupported` if `drawn` needs Hypothesis and
     it is not installed.
     """
     read = None if reader is None else reader if isinstance(reader, ReaderAdapter) else adapters.reader_of(reader)

@@ -124,7 +124,7 @@ _SAMPLE_TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "
 
 
 def type_values(t: DataType) -> st.SearchStrategy[Any]:
-    """Draw values of a type, edges first; null where the type takes it."""
+    """Draw values of a type, edges first; nulls only if the type takes them."""
     non_null = _values(t)
     return st.one_of(st.none(), non_null, non_null) if t.nullable else non_null
 
@@ -470,7 +470,7 @@ def _steps(
 def find_smallest_difference(
     engine: str, *, count: int, seed: int, differs: Callable[[Script], object | None]
 ) -> tuple[Script, object] | None:
-    """Return the smallest of `count` scripts that differs, and the difference; None where none does.
+    """Return the smallest of `count` scripts that differs, and the difference; None if none does.
 
     `differs` returns the difference of a script, or None.
     """

@@ -29,7 +29,7 @@ MAX_DEPTH = 64
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs a second time; None where all differ. Runs in linear time."""
+    """Return the first name that occurs a second time; None if all differ. Runs in linear time."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

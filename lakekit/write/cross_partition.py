@@ -173,7 +173,7 @@ class CrossPartition:
     key_locations: KeyLocationIndex | None = None
     loads_existing: bool = True
     snapshot_id: int | None = None
-    """The newest snapshot whose keys are in the map, 0 where there was none; None: there is no map, or it begins with
+    """The newest snapshot whose keys are in the map, 0 if there was none; None: there is no map, or it begins with
     nothing.
     """
 

@@ -30,7 +30,7 @@ _OWN_MODULE = "lakekit.maintenance.check.child_process"
 
 
 def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
-    """Check a file in a child process; return False where that is impossible and nothing was checked."""
+    """Check a file in a child process; return False if that is impossible and nothing was checked."""
     alone = FileCheckRequest(
         check_request.ctx,
         check_request.entries.take([check_request.entry_index]),

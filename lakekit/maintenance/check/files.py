@@ -51,7 +51,7 @@ _PARQUET_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 def read_row_count(
     ctx: TableContext, path: str, format_name: str, size_bytes: int, file_kind: str, findings: Findings
 ) -> int | None:
-    """Return the row count of a file; None where it cannot be read, which becomes a finding."""
+    """Return the row count of a file; None if it cannot be read, which becomes a finding."""
     with findings.reading_file(file_kind, path):
         match format_name:
             case "parquet":

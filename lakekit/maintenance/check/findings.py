@@ -29,7 +29,7 @@ REPORT_COLUMNS = ("kind", "what", "path", "field", "found", "remedy")
 class Finding:
     """One problem, or one piece of advice.
 
-    `check`: a short title; `path`: the file it is about, None where it is about several; `field`: the field of the file
+    `check`: a short title; `path`: the file it is about, None if it is about several; `field`: the field of the file
     or of its manifest entry; `problem`: what was found there and what was expected; `remedy`: what to do about it.
     """
 
@@ -58,7 +58,7 @@ class Report:
     """The result of checking the newest snapshot of a table.
 
     `problems` are wrong and may cost rows or fail reads; `advice` is about speed and size alone. `snapshot_id` is None
-    where nothing was written yet. `deep`: whether the rows were read too. `checked_file_count` counts every file that
+    if nothing was written yet. `deep`: whether the rows were read too. `checked_file_count` counts every file that
     was looked at: manifest lists, manifests, index, statistics, data and changelog files and their extra files.
     """
 

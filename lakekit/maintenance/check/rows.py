@@ -279,7 +279,7 @@ def check_rows(
 ) -> None:
     """Check the rows of the files of some entries, one after the other.
 
-    `indices`: indices of the entries. `hashes`: the hash indexes; None where the files are changelogs.
+    `indices`: indices of the entries. `hashes`: the hash indexes; None if the files are changelogs.
     `isolated_check`: gets the files whose bytes no checksum vouches for, which are all but Avro files and Parquet files
     with right checksums.
     """

@@ -34,7 +34,7 @@ _MAX_RESPONSE_BYTES = 1 << 20
 def check(ctx: TableContext) -> None:
     """Check the URL to report to.
 
-    Raises: `InvalidOption` where there is none, `LocationNotAllowed` where neither the caller nor the catalog allows
+    Raises: `InvalidOption` if there is none, `LocationNotAllowed` if neither the caller nor the catalog allows
     it.
     """
     _report_url(ctx)
@@ -43,7 +43,7 @@ def check(ctx: TableContext) -> None:
 def mark(ctx: TableContext, partition_name: str) -> None:
     """Report one partition, such as `dt=2024-03-31`.
 
-    Raises: `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
+    Raises: `StorageFailed` if the service cannot be reached or does not answer SUCCESS.
     """
     where = _report_url(ctx)
     report = {
