@@ -282,6 +282,7 @@ _FEATURE_TABLES = (
     spark.change | - | yes | rows deleted, updated and merged by tasks of Spark, some buckets each, in one commit
     spark.pipeline | - | yes | lakekit.spark.pipeline: change events through bronze, silver and gold tables, a job \
         that may be killed and goes on
+    spark.pipeline.kafka | - | - | topics of Kafka as a source of a pipeline
     spark.source | yes | yes | format("lakekit"), names in SQL, and streams: micro-batches committed once each; \
         tables with dynamic buckets are read only
     spark.sql | yes | yes | ls.sql: queries, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the \

@@ -64,6 +64,8 @@ class Measure(NamedTuple):
         return self.count >= self.bound if self.is_least else self.count <= self.bound
 
 
+PIPELINE_FILES = 7
+"""The files of the pipeline for one's own data: configuration, growth, sources, runs and their state, and its verb."""
 SQL_FILES = 40
 """As many files as SQL may add to those of the day on which the bound was set: dialect, parser, translator, cage, session, …."""
 
@@ -73,7 +75,7 @@ def measure_files() -> Iterator[Measure]:
     files = [path.read_text(encoding="utf-8").splitlines() for path in modules()]
     lengths = [len(lines) for lines in files]
     filled = [length for length in lengths if length > MARKER_LINES]
-    yield Measure("files with content", len(filled), 295 + SQL_FILES)
+    yield Measure("files with content", len(filled), 295 + SQL_FILES + PIPELINE_FILES)
     yield Measure("lines", sum(lengths), 75_500)
     yield Measure("median lines of files with content", statistics.median(filled), 220, is_least=True)
     yield Measure(f"files under {SHORT_LINES} lines", sum(length < SHORT_LINES for length in filled), 40)
