@@ -106,7 +106,8 @@ def replace(values: Sequence[TypedExpression], zone: str) -> TypedExpression:  #
         raise mismatch("the part that is replaced is a literal")
     if not part.literal:
         return text
-    new: Any = other.expr
+    # Polars refuses a replacement of one value that is NULL, as of one row
+    new: Any = other.expr if other.is_constant else other.expr.fill_null("")
     searched = text.expr
     if text.is_constant and not other.is_constant:  # Polars takes as many texts as replacements
         searched = pl.when(other.expr.is_not_null()).then(searched)

@@ -135,6 +135,10 @@ class IntervalLiteral:
         """The same span back."""
         return IntervalLiteral(-self.months, -self.days, -self.micros)
 
+    def __add__(self, other: IntervalLiteral) -> IntervalLiteral:
+        """The two spans, one after the other."""
+        return IntervalLiteral(self.months + other.months, self.days + other.days, self.micros + other.micros)
+
 
 def interval_literal(amount: str, unit: str) -> TypedExpression:
     """Return the literal of a count of units, as in INTERVAL '5' DAY.
@@ -154,8 +158,12 @@ def interval_literal(amount: str, unit: str) -> TypedExpression:
         span = IntervalLiteral(micros=count * _MICROS[name])
     else:
         raise mismatch(f"{unit} is no unit of an INTERVAL")
+    return _span_literal(span, f"INTERVAL of {amount[:40]} {unit}")
+
+
+def _span_literal(span: IntervalLiteral, what: str) -> TypedExpression:
     if abs(span.months) > _MAX_INTERVAL or abs(span.days) > _MAX_INTERVAL * 31 or abs(span.micros) >= 1 << 62:
-        raise mismatch(f"INTERVAL of {amount[:40]} {unit} is longer than ten thousand years")
+        raise mismatch(f"{what} is longer than ten thousand years")
     if span.months:  # a span of months has no length of its own, and is compared with nothing
         return TypedExpression(pl.lit(None, pl.Duration("ns")), pl.Duration("ns"), span, is_constant=True)
     length = timedelta(days=span.days, microseconds=span.micros)
@@ -204,7 +212,10 @@ def add_time(sign: str, left: TypedExpression, right: TypedExpression, zone: str
     if isinstance(right.literal, IntervalLiteral):
         if left.is_null:
             return None
-        return _add_interval(left, right.literal if sign == "+" else right.literal.negated, zone)
+        span = right.literal if sign == "+" else right.literal.negated
+        if isinstance(left.literal, IntervalLiteral):
+            return _span_literal(left.literal + span, "a sum of INTERVALs")
+        return _add_interval(left, span, zone)
     if not (left.is_moment or right.is_moment or isinstance(left.dtype, pl.Time) or isinstance(right.dtype, pl.Time)):
         return None
     if isinstance(left.dtype, pl.Date) and right.is_integer and sign in ("+", "-"):
@@ -230,6 +241,9 @@ def _add_interval(value: TypedExpression, span: IntervalLiteral, zone: str) -> T
     if isinstance(value.dtype, pl.Time):
         total = (value.expr.to_physical() + span.micros * 1_000) % DAY_NS
         return typed_value(total.cast(pl.Time()), pl.Time(), value)
+    if isinstance(value.dtype, pl.Duration) and not span.months:
+        length = pl.lit(timedelta(days=span.days, microseconds=span.micros), pl.Duration("us"))
+        return typed_value(value.expr + length, pl.Duration("us"), value)
     if not value.is_moment:
         raise mismatch(f"an INTERVAL is added to a DATE, TIME or TIMESTAMP, and {value.description}")
     is_zoned = getattr(value.dtype, "time_zone", None) is not None

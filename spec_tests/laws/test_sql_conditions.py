@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from lakekit.errors import LakekitError, SchemaMismatch, SqlError, ValueOutOfRange
+from lakekit.read.user_expressions import parse_condition
 from spec_tests.condition_doors import DOORS, OPTIONS, judged, table_and_oracle
-from spec_tests.drawn_conditions import Draw, conditions
+from spec_tests.drawn_calls import CALLS, CASTS, TESTS
+from spec_tests.drawn_conditions import Conditions, Draw, conditions, drawn_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +80,46 @@ def test_what_is_asked_before_keeps_a_part_from_failing(tmp_path: Path, door: st
 def test_what_is_not_computed_is_refused_by_name(tmp_path: Path, text: str) -> None:
     table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
     with pytest.raises((SqlError, SchemaMismatch), match=r"(?s)line 1, column \d+: .*\^"):
+        table.catalog().table("db.t").delete(text)
+
+
+@pytest.mark.parametrize("kind", [*CALLS, "tests"])
+def test_a_pattern_over_one_row_or_none_says_what_it_says_over_many(kind: str) -> None:
+    """A file may hold one row: Polars takes a column of one value for a constant, and some functions refuse a NULL as one."""
+    rows, drawn = drawn_rows(SEED, 40), Conditions(f"{SEED} {kind}")
+    nulls = rows.head(2).select(pl.lit(None, dtype=dtype).alias(name) for name, dtype in rows.schema.items())
+    parts = [*rows.iter_slices(1), nulls, nulls.head(1), nulls.head(0)]
+    for pattern in TESTS if kind == "tests" else (*CALLS[kind], *CASTS[kind]):
+        filled = drawn.filled(pattern, 0).text
+        try:
+            condition = parse_condition(filled if kind == "tests" else f"({filled}) IS NOT NULL", rows.schema, "t", "where")
+            right = rows.filter(condition)["id"].to_list()
+        except (LakekitError, pl.exceptions.PolarsError):
+            continue  # refused by name, or a row of all does not fit
+        assert [key for part in parts for key in part.filter(condition)["id"] if key is not None] == right, filled
+
+
+@pytest.mark.parametrize("door", ["aggregate", "delete"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(t3 - t6 + INTERVAL 1 DAY) > INTERVAL 5 DAY",
+        "(t3 - t6 - INTERVAL '2' HOUR) > INTERVAL 5 DAY - INTERVAL 90 MINUTE",
+        "(INTERVAL 2 WEEK + (t0 - dt)) <> INTERVAL 14 DAY",
+        "t3 + (INTERVAL 1 MONTH - INTERVAL 1 DAY + INTERVAL 2 SECOND) < t6",
+        "z3 - z6 - INTERVAL 1 DAY < INTERVAL 0 DAY",
+        "INTERVAL 1 DAY + INTERVAL 24 HOUR = INTERVAL 2 DAY AND tm + (INTERVAL 1 HOUR + INTERVAL 1 DAY) > tm",
+    ],
+)
+def test_intervals_are_added_to_each_other_and_to_what_lies_between_two_times(tmp_path: Path, door: str, text: str) -> None:
+    table, oracle = table_and_oracle(tmp_path, "append", SEED)
+    assert DOORS[door](table, text) == oracle.matching_ids(text)
+
+
+@pytest.mark.parametrize("text", ["(t3 - t6 + INTERVAL 1 MONTH) > INTERVAL 5 DAY", "t3 < t6 + (INTERVAL 9999 YEAR + INTERVAL 9999 YEAR)"])
+def test_an_interval_without_a_length_of_its_own_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
+    with pytest.raises(SchemaMismatch, match=r"INTERVAL"):
         table.catalog().table("db.t").delete(text)
 
 
