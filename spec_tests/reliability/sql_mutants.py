@@ -149,7 +149,9 @@ def _child(door: str, texts: list[str], made: Path, scratch: Path) -> None:
     """Try texts one by one; lines of JSON that say where it is, how each text ended and what was wrong: a child that dies has told of those before."""
     from lakekit.errors import LakekitError
 
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     with suppress(LakekitError):  # what is imported, is imported before a text is timed
         shutil.copytree(made, scratch / "lake", dirs_exist_ok=True)
         _tried(door, "SELECT 1" if door in ("sql", "view", "materialized") else "k = 1", scratch / "lake")
@@ -240,6 +242,9 @@ def tried(door: str, texts: list[str], folder: Path, counts: MutantCounts) -> No
             except subprocess.TimeoutExpired:
                 done = -1000
         last = _read(scratch / "log", counts)
+        if done and last < 0:
+            msg = f"no text was tried, the process ended with {done}: {(scratch / 'log').read_text(errors='replace')[-1000:]}"
+            raise AssertionError(msg)
         if done:
             text = texts[last]
             counts.counts["died"] += 1
@@ -258,7 +263,7 @@ def _files(folder: Path) -> dict[str, int]:
 
 
 def _read(log: Path, counts: MutantCounts) -> int:
-    last = 0
+    last = -1
     for line in log.read_text(errors="replace").splitlines():
         if not line.startswith("{"):
             continue
