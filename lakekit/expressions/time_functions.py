@@ -136,7 +136,7 @@ class IntervalLiteral:
         return IntervalLiteral(-self.months, -self.days, -self.micros)
 
     def __add__(self, other: IntervalLiteral) -> IntervalLiteral:
-        """The two spans, one after the other."""
+        """Return the two spans, one after the other."""
         return IntervalLiteral(self.months + other.months, self.days + other.days, self.micros + other.micros)
 
 
