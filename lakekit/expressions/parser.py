@@ -347,6 +347,8 @@ def _plain_problem(described: str, at: str) -> str:
         return "it can be read in too many ways; write ON behind each JOIN"
     if (missing := _MISSING.match(described)) is not None:
         kind = missing["kind"]
+        if kind == "Whens":
+            return "a WHEN MATCHED or WHEN NOT MATCHED is missing"
         word = _OPERATOR_WORDS.get(kind, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).upper())
         return "nothing stands between the brackets" if kind == "Paren" else f"an operand of {word} is missing"
     if (instead := _INSTEAD.match(described)) is not None:

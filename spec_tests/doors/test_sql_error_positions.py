@@ -229,3 +229,10 @@ def test_a_name_that_differs_by_case_alone_is_named(tmp_path):
         assert pointed(wrong).startswith(place)
     with pytest.raises(TableNotFound, match=r"did you mean Orders\? Upper and lower case"):
         cat.table("Shop.orders")
+
+
+@pytest.mark.parametrize("text", ["MERGE INTO d.orders AS t USING d.s AS s ON t.id = s.id", "MERGE INTO d.orders AS t USING d.s AS s ON t"])
+def test_a_merge_without_a_clause_is_told_so(cat, text):
+    wrong = error_of(lambda: cat.sql(text))
+    assert isinstance(wrong, SqlError)
+    assert "a WHEN MATCHED or WHEN NOT MATCHED is missing" in str(wrong)
