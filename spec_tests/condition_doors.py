@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,6 +183,12 @@ def reason(wrong: LakekitError) -> str:
 def judged(draws: Iterator[Draw], oracle: ConditionOracle, table: DrawnTable, door: str, count: int) -> Verdicts:
     """Return the verdicts of `count` draws that DuckDB takes."""
     verdicts = Verdicts()
+    judge(verdicts, draws, oracle, table, door, count)
+    return verdicts
+
+
+def judge(verdicts: Verdicts, draws: Iterator[Draw], oracle: ConditionOracle, table: DrawnTable, door: str, count: int) -> None:
+    """Add to verdicts until `count` draws have one."""
     while verdicts.drawn < count:
         draw = next(draws)
         answer = oracle.answer(draw)
@@ -193,7 +200,6 @@ def judged(draws: Iterator[Draw], oracle: ConditionOracle, table: DrawnTable, do
         except Exception as wrong:  # noqa: BLE001 - whatever it is, it is counted
             found = wrong
         verdicts.count(draw, answer, found)
-    return verdicts
 
 
 def table_and_oracle(folder: Path, kind: str, seed: int, rows: int = 40) -> tuple[DrawnTable, ConditionOracle]:
@@ -211,7 +217,9 @@ def main() -> None:
     shown = int(sys.argv[5]) if len(sys.argv) > 5 else 10
     with tempfile.TemporaryDirectory() as folder:
         table, oracle = table_and_oracle(Path(folder), kind, seed)
-        verdicts = judged(conditions(seed), oracle, table, door, count)
+        verdicts = Verdicts()
+        with suppress(KeyboardInterrupt):  # which tells what was counted so far
+            judge(verdicts, conditions(seed), oracle, table, door, count)
     print(f"{door} on {kind}, seed {seed}: {verdicts}")
     for why, many in verdicts.refused.most_common(shown):
         print(f"  {many:5d} {why}\n        {verdicts.refusals[why][:300]}")
