@@ -25,12 +25,13 @@ import numpy as np
 import polars as pl
 
 from lakekit.columns import KIND, ROW_KIND, col, prepare_series
-from lakekit.errors import Corrupt, InvalidOption, LakekitError, SchemaMismatch, ValueOutOfRange
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
 from lakekit.lsm import aggregates, merge
 from lakekit.lsm.sketch_bytes import CHECK_OF_FUNCTION
 from lakekit.model.data_file import KIND_TEXTS, RowKind
+from lakekit.options.redaction import excerpt
 from lakekit.types import BINARIES, MAX_LENGTH, STRINGS, DataType
 from lakekit.write import input_frames
 from lakekit.write.input_frames import BATCH_ROWS, InputFrames, open_input
@@ -296,7 +297,7 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
     converted = [
         _convert_column(frame, target, conversion, first_row)
         if target.field.name in names
-        else (_missing_column(frame, target.field), False)
+        else (_missing_column(frame, target.field, conversion.table_ctx), False)
         for target in targets
     ]
     fits = names == list(ctx.schema.names) and all(is_given for _, is_given in converted)
@@ -321,7 +322,7 @@ def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]
         [
             _convert_column(frame, target, conversion, 0)[0]
             if target.field.name in frame_columns
-            else _missing_column(frame, target.field)
+            else _missing_column(frame, target.field, conversion.table_ctx)
             for target in targets
         ],
         height=frame.height,
@@ -374,12 +375,14 @@ def _convert_column(
             series, target.type, location, cast=conversion.allows_cast, null_keys=conversion.allows_null_map_keys
         ),
         field,
+        conversion.table_ctx,
     )
     return (column, True) if column is series else (column.alias(field.name), False)
 
 
-def _missing_column(frame: pl.DataFrame, field: Field) -> pl.Series:
-    return _fill_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
+def _missing_column(frame: pl.DataFrame, field: Field, ctx: TableContext) -> pl.Series:
+    nulls = pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height)
+    return _fill_default(nulls, field, ctx)
 
 
 def _check_columns(names: list[str], conversion: ConversionContext) -> None:
@@ -444,10 +447,20 @@ def _describe_unknown_column(extra: list[str], data_columns: list[str], conversi
     )
 
 
-def _fill_default(column: pl.Series, field: Field) -> pl.Series:
+def _fill_default(column: pl.Series, field: Field, ctx: TableContext) -> pl.Series:
+    """Return a column with its default for nulls. Raises `ValueOutOfRange` for a default that is no value of it."""
     if field.default is None or not column.null_count():
         return column
-    return column.fill_null(_default_value(field)) if len(column) else column
+    try:
+        return column.fill_null(_default_value(field))
+    except (Unsupported, ValueOutOfRange) as wrong:
+        path = ctx.paths.schema(ctx.schema.id)
+        raise ValueOutOfRange(
+            f"column {field.name} of {ctx.name} is {field.type.as_nullable()}, and {path} gives it the default "
+            f"{excerpt(repr(field.default[:80]))}, which is none: t.alter(lk.update_default({field.name!r}, …))",
+            column=field.name,
+            path=path,
+        ) from wrong
 
 
 @lru_cache(maxsize=1024)
