@@ -22,7 +22,7 @@ from polars.io.plugins import register_io_source
 from sqlglot import exp
 
 from lakekit import table
-from lakekit.columns import col, cols
+from lakekit.columns import col, cols, instance, struct_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.polars_types import VARIANT_DTYPE, entries_type, is_printable
 from lakekit.sql import cage
@@ -293,7 +293,7 @@ def _batches(
     """
     empty = pl.DataFrame(schema=schema)
     batch_rows = max(2048, min(_BATCH_ROWS, _BATCH_VALUES // len(schema)))
-    is_small = not bound.query.scans and batch_rows == _BATCH_ROWS and pl.Time() not in schema.values()
+    is_small = not bound.query.scans and batch_rows == _BATCH_ROWS and not any(map(_has_times, schema.values()))
     with bound.run() as run:
 
         def push(put: Callable[[Any], bool]) -> None:
@@ -307,6 +307,15 @@ def _batches(
 
         for batch in run.iterate(push):
             yield empty if batch is None else typed(batch, schema)
+
+
+def _has_times(dtype: pl.DataType) -> bool:
+    """Return whether a type is TIME or has one in it."""
+    if isinstance(dtype, pl.List):
+        return _has_times(instance(dtype.inner))
+    if isinstance(dtype, pl.Struct):
+        return any(_has_times(instance(own.dtype)) for own in dtype.fields)
+    return isinstance(dtype, pl.Time)
 
 
 def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
@@ -332,25 +341,54 @@ def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
 
 
 def _check_times(batch: Any, frame: pl.DataFrame) -> None:
-    """Raise `ValueOutOfRange` for a day or a moment that Polars cannot print, and for 24:00:00."""
-    times = [name for name, dtype in frame.schema.items() if isinstance(dtype, (pl.Date, pl.Datetime))]
-    far = frame.select((~is_printable(col(name))).any().alias(name) for name in times).row(0) if times else ()
-    if any(far):
-        name = next(name for name, is_far in zip(times, far, strict=True) if is_far)
+    """Raise `ValueOutOfRange` for a day or a moment that Polars cannot print, and for 24:00:00, at any depth."""
+    conditions = {name: _has_far_time(col(name), dtype) for name, dtype in frame.schema.items()}
+    far = [condition.any().alias(name) for name, condition in conditions.items() if condition is not None]
+    found = frame.select(far).row(0, named=True) if far else {}
+    name = next((name for name, is_far in found.items() if is_far), None)
+    if name is not None:
         raise ValueOutOfRange(
             f"column {name!r} of the query has a time beyond the years -262143 to 262142: CAST it to VARCHAR in the "
             "query"
         )
-    for at, (name, dtype) in enumerate(frame.schema.items()):
-        if (
-            isinstance(dtype, pl.Time)
-            and batch is not frame
-            and batch.column(at).null_count != frame[name].null_count()
-        ):
+    for at, name in enumerate(frame.schema):
+        if batch is not frame and _has_full_day(batch.column(at)):
             raise ValueOutOfRange(
                 f"column {name!r} of the query has the time 24:00:00, and a TIME is before it: CAST it to VARCHAR in "
                 "the query"
             )
+
+
+def _has_far_time(values: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
+    """Return whether values have a day or a moment in them that Polars cannot print; None for a type without any."""
+    match dtype:
+        case pl.Date() | pl.Datetime():
+            return ~is_printable(values)
+        case pl.List() | pl.Array():
+            inner = _has_far_time(pl.element(), instance(dtype.inner))
+            values = values.arr.to_list() if isinstance(dtype, pl.Array) else values
+            return None if inner is None else values.list.eval(inner).list.any()
+        case pl.Map():
+            entries = entries_type(instance(dtype.key), instance(dtype.value))
+            return _has_far_time(values.cast(entries), entries)
+        case pl.Struct():
+            fields = [_has_far_time(struct_field(values, own.name), instance(own.dtype)) for own in dtype.fields]
+            known = [condition for condition in fields if condition is not None]
+            return pl.any_horizontal(known) if known else None
+    return None
+
+
+def _has_full_day(values: Any) -> bool:
+    """Return whether an array of Arrow has the time 24:00:00 in it, which Polars reads as null."""
+    kind = type(values.type).__name__
+    if kind in ("Time32Type", "Time64Type"):
+        return pl.Series(pl.from_arrow(values)).null_count() != values.null_count
+    if kind == "MapType":
+        return _has_full_day(values.keys) or _has_full_day(values.items)
+    if kind in ("ListType", "LargeListType", "FixedSizeListType", "StructType"):
+        inner = values.flatten()
+        return any(map(_has_full_day, inner if kind == "StructType" else [inner]))
+    return False
 
 
 def _converted(name: str, own: pl.DataType, dtype: pl.DataType) -> pl.Expr:
