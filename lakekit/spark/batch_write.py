@@ -204,13 +204,43 @@ def write(
     again finds out), and what Spark raises where a task failed too often. After an error nothing was committed (but see
     `CommitStateUnknown`).
     """
+    return _write_frame(
+        df,
+        table_or_path,
+        mode=mode,
+        row_kind=row_kind,
+        partition=partition,
+        commit_user=commit_user,
+        identifier=identifier,
+    )
+
+
+def insert(df: DataFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None, zone: str) -> Commit:
+    """Write the rows of INSERT, as `write`; texts become dates, times, timestamps of a zone and decimals.
+
+    Raises: as `write`, and `ValueOutOfRange` for a text that is no value of its column.
+    """
+    return _write_frame(df, table, mode=mode, partition=partition, text_zone=zone)
+
+
+def _write_frame(
+    df: DataFrame,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    mode: str,
+    row_kind: str | None = None,
+    partition: Mapping[str, Any] | None = None,
+    commit_user: str | None = None,
+    identifier: int | None = None,
+    text_zone: str | None = None,
+) -> Commit:
     spark = _session_of(df)
     ctx = handle_of(table_or_path)
     if identifier is not None and commit_user is None:
         raise InvalidOption(
             f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user"
         )
-    overwrite = check_write(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind)
+    overwrite = check_write(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind, text_zone=text_zone)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
         committed = publishing.find_commit(ctx, commit_user=commit_user, identifier=number)
@@ -226,6 +256,7 @@ def write(
         row_kind=row_kind,
         columns=tuple(df.columns),
         parallelism=_divide_tasks(spark, ctx, is_batch=is_batch),
+        text_zone=text_zone,
     )
     messages = collect_messages(
         ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect()
@@ -405,6 +436,7 @@ def check_write(
     mode: str,
     partition: Mapping[str, Any] | None = None,
     row_kind: str | None = None,
+    text_zone: str | None = None,
 ) -> Overwrite | None:
     """Check the arguments and columns of a write, and return what it replaces.
 
@@ -432,11 +464,11 @@ def check_write(
     overwrite = resolve_overwrite(ctx, None if mode != "overwrite" else True if partition is None else partition)
     table_context.check_writable(ctx)
     rolling_writer.checked_external_roots(ctx)
-    _check_columns(schema, ctx, row_kind)
+    _check_columns(schema, ctx, row_kind, text_zone)
     return overwrite
 
 
-def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None) -> None:
+def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None, text_zone: str | None) -> None:
     """Raise what `t.append` raises for columns and types that do not fit."""
     arrow = [
         pa.field(
@@ -448,9 +480,8 @@ def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None) 
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    for _ in row_conversion.convert_batches(
-        write_task.convert_times(nothing, ctx), ctx, row_kind=row_kind, error_hints=write_task.SPARK_HINTS
-    ):
+    nothing = write_task.convert_texts(write_task.convert_times(nothing, ctx), ctx, text_zone)
+    for _ in row_conversion.convert_batches(nothing, ctx, row_kind=row_kind, error_hints=write_task.SPARK_HINTS):
         pass  # no row, only checks
 
 

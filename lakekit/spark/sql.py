@@ -38,6 +38,7 @@ from lakekit.options.redaction import excerpt
 from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
 from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult, parse_hint, single_column
+from lakekit.sql.store_assignment import store_texts
 from lakekit.sql.tokenizer import TokenStream, single_statement
 from lakekit.table.format_tables import FormatTable
 from lakekit.types import Field, parse, quote_identifier
@@ -402,6 +403,7 @@ class SparkBackend:
         """Write rows by Spark's tasks; those of a format table in the driver, which has them all for that."""
         if isinstance(table, FormatTable):
             frame = pl.DataFrame(pl.from_arrow(rows.toArrow()))
+            frame = store_texts(frame, table.schema.fields, self.zone)
             return table.append(frame) if mode == "append" else table.overwrite(frame, partition=partition)
         if mode == "overwrite" and partition is None:
             table = table.with_options(
@@ -411,7 +413,7 @@ class SparkBackend:
                     )
                 }
             )
-        return batch_write.write(rows, table, mode=mode, partition=partition)
+        return batch_write.insert(rows, table, mode=mode, partition=partition, zone=self.zone)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:
         return dml.delete(self.spark, table, where)

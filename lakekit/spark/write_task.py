@@ -17,11 +17,12 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from lakekit import errors
+from lakekit import errors, sql
 from lakekit.codec import hashing
 from lakekit.columns import internal
 from lakekit.commit import abort
@@ -37,8 +38,6 @@ from lakekit.write.value_casting import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import polars as pl
 
     from lakekit.metadata.table_context import TableContext
 
@@ -65,7 +64,8 @@ class WriteJob:
     `task_signs`: the value that stands for each task in the column; None: its number.
 
     `table`: the table with its own options, where those of `ctx` keep tasks from compacting. `identifier`: the number
-    of the commit among its user's, where it is known before the tasks.
+    of the commit among its user's, where it is known before the tasks. `text_zone`: the zone of INSERT, whose texts
+    become dates, times and decimals; None: texts are texts.
 
     `columns`: the names of the frame's columns, where Spark has them under those of `positional_names`; it finds no
     column of a function whose name has a dot.
@@ -81,6 +81,7 @@ class WriteJob:
     columns: tuple[str, ...] | None = None
     table: TableContext | None = None
     identifier: int | None = None
+    text_zone: str | None = None
 
     @cached_property
     def tasks(self) -> TaskRouter:
@@ -145,7 +146,23 @@ def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
     if job.columns is not None:
         own = dict(zip(positional_names(len(job.columns)), job.columns, strict=True))
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
-    return convert_times(batch, job.ctx)
+    return convert_texts(convert_times(batch, job.ctx), job.ctx, job.text_zone)
+
+
+def convert_texts(batch: pa.RecordBatch, ctx: TableContext, zone: str | None) -> pa.RecordBatch:
+    """Return texts as the values of their columns, as INSERT stores them; all as they are without a zone.
+
+    Raises: `ValueOutOfRange` for a text that is no value of its column.
+    """
+    names = [field.name for field in batch.schema if _is_text(field.type) and ctx.schema.has(field.name)]
+    if zone is None or not names:
+        return batch
+    frame = pl.DataFrame(pl.from_arrow(batch.select(names)))
+    stored = sql.store_assignment.store_texts(frame, ctx.schema.fields, zone)
+    for name in names:  # scalar: one a column
+        if stored.schema[name] != frame.schema[name]:
+            batch = batch.set_column(batch.schema.get_field_index(name), name, stored[name].to_arrow())
+    return batch
 
 
 def convert_times(batch: pa.RecordBatch, ctx: TableContext) -> pa.RecordBatch:
@@ -158,6 +175,10 @@ def convert_times(batch: pa.RecordBatch, ctx: TableContext) -> pa.RecordBatch:
         ):
             batch = batch.set_column(at, field.name, batch.column(at).cast(pa.time32("ms")))
     return batch
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t)
 
 
 # ---- its rows --------------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from lakekit.options.redaction import excerpt
 from lakekit.sql.query_frame import UNNAMED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lakekit.types import Field
 
 _MAX_PRECISION = 38
@@ -61,6 +63,20 @@ def store_column(name: str, dtype: pl.DataType, field: Field | None, zone: str) 
 
 
 # ---- texts ---------------------------------------------------------------------------------------
+
+
+def store_texts(frame: pl.DataFrame, fields: Iterable[Field], zone: str) -> pl.DataFrame:
+    """Return rows with values in place of the texts in columns of DATE, TIME, TIMESTAMP and DECIMAL.
+
+    Texts without a zone are moments of `zone`.
+
+    Raises: `ValueOutOfRange` for a text that is no value of its column.
+    """
+    return frame.with_columns(
+        store_column(field.name, frame.schema[field.name], field, zone)
+        for field in fields
+        if isinstance(frame.schema.get(field.name), pl.String) and _text_format(polars_type(field.type)) is not None
+    )
 
 
 class _TextFormat(NamedTuple):

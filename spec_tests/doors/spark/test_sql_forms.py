@@ -6,7 +6,7 @@ import pytest
 
 import lakekit as lk
 import lakekit.spark as ls
-from lakekit.errors import InvalidOption, SqlError
+from lakekit.errors import InvalidOption, SchemaMismatch, SqlError, ValueOutOfRange
 
 
 @pytest.fixture
@@ -59,3 +59,49 @@ def test_to_sql_in_sparks_dialect_is_read_by_ls_sql(spark, cat):
     shown = ls.sql(spark, "SHOW CREATE TABLE d.evil", catalog=cat).first()[0]
     assert shown == made.to_sql(dialect="spark")
     assert cat.exists("d.t")
+
+
+TYPED = "id INT, d DATE, t TIME(3), ts TIMESTAMP(6), z TIMESTAMP(6) WITH LOCAL TIME ZONE, p DECIMAL(8, 2)"
+TEXTS = "(1, '2024-01-05', '10:20', '2024-01-05 10:00:00.5', '2024-01-05 10:00:00+02:00', '2.50'), "
+TEXTS += "(2, '2024-1-6', NULL, '2024-01-05', '2024-07-05T10:00:00Z', '-.5')"
+BAD_TEXTS = {
+    "d": ["'x'", "'2024-13-05'", "'2024-01-05 10:00:00'", "''"],
+    "t": ["'25:00'", "'x'"],
+    "ts": ["'2024-02-30 10:00:00'", "'2024-01-05 10:00:00+02:00'", "'2024-01-05 10:00:00.1234567'"],
+    "z": ["'soon'"],
+    "p": ["'2.555'", "'1e2'", "'9999999'", "'NaN'"],
+}
+
+
+@pytest.mark.parametrize("how", ["", ", PRIMARY KEY (id) NOT ENFORCED", "parted", "csv"])
+def test_insert_stores_texts_as_cat_sql_does(spark, cat, how):
+    """INSERT of texts into DATE, TIME, TIMESTAMP and DECIMAL: one rule for both doors, `store_assignment`."""
+    tail = {"parted": " PARTITIONED BY (d)", "csv": " PARTITIONED BY (d) WITH ('type' = 'format-table', 'file.format' = 'csv')"}.get(how, "")
+    for name in ("mine", "theirs"):
+        cat.sql(f"CREATE TABLE d.{name} ({TYPED}{how if how.startswith(',') else ''}){tail}")
+    cat.sql(f"INSERT INTO d.mine VALUES {TEXTS}")
+    ls.sql(spark, f"INSERT INTO d.theirs VALUES {TEXTS}", catalog=cat)
+    ls.sql(spark, "INSERT INTO d.theirs (d, id) SELECT concat('2024-02-', '07'), 3", catalog=cat)
+    cat.sql("INSERT INTO d.mine (d, id) VALUES ('2024-02-07', 3)")
+    wanted = cat["d.mine"].scan().collect().sort("id")
+    assert cat["d.theirs"].scan().collect().sort("id").equals(wanted)
+    for column, values in BAD_TEXTS.items():
+        for value in values[:1] if how else values:
+            for door in (cat.sql, lambda text: ls.sql(spark, text, catalog=cat)):
+                with pytest.raises(ValueOutOfRange, match=column):
+                    door(f"INSERT INTO d.theirs (id, {column}) VALUES (9, {value})")
+    assert cat["d.theirs"].scan().collect().height == 3
+    with pytest.raises(SchemaMismatch):
+        ls.sql(spark, "INSERT INTO d.theirs (id) VALUES ('7')", catalog=cat)
+
+
+def test_texts_without_a_zone_are_moments_of_the_sessions(spark, cat):
+    cat.sql("CREATE TABLE d.z (z TIMESTAMP(6) WITH LOCAL TIME ZONE)")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for name in ("America/New_York", "+02:00"):
+            spark.conf.set("spark.sql.session.timeZone", name)
+            ls.sql(spark, "INSERT INTO d.z VALUES ('2024-07-05 10:00:00')", catalog=cat)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert [str(value) for value in cat["d.z"].scan().collect()["z"].sort()] == ["2024-07-05 08:00:00+00:00", "2024-07-05 14:00:00+00:00"]
