@@ -6,16 +6,19 @@ flat_parts(a AND b AND c, exp.And)   ->   a, b, c         may_fail(node)    whet
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from lakekit.errors import ColumnNotFound
+from lakekit.errors import ColumnNotFound, InvalidOption
 from lakekit.expressions import functions
 from lakekit.expressions.typed_expression import TranslationRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import polars as pl
 
     from lakekit.expressions.parser import SqlText
     from lakekit.expressions.scope import Scope
@@ -109,6 +112,57 @@ def unknown_function(node: Node) -> TranslationRefusal:
     near = functions.nearest(str(node.this)) if isinstance(node, exp.Anonymous) else None
     hint = f": did you mean {near}()?" if near else ""
     return TranslationRefusal(f"{called(node)} is not computed here{hint}")
+
+
+def query_values(node: Node, text: str, scope: Scope) -> pl.Series:
+    """Return the values of a query, which the backend computes once; `node` is the subquery, or has it in it.
+
+    Raises: `TranslationRefusal` that says what to write for one that names columns of the changed row; what the backend
+    raises for other errors.
+    """
+    if scope.run_query is None:
+        raise TranslationRefusal("a subquery is not computed in a condition of this kind")
+    try:
+        return scope.run_query(text)
+    except (ColumnNotFound, InvalidOption) as wrong:
+        missing = wrong.name if isinstance(wrong, ColumnNotFound) else None
+        if not _names_changed_row(node, scope, missing):
+            raise
+    raise _correlated_refusal(node, scope)
+
+
+def _names_changed_row(node: Node, scope: Scope, missing: str | None) -> bool:
+    """Return whether a subquery names a column of the tables of a scope; `missing`: a name that its own have not."""
+    own = {part.alias_or_name.lower() for part in node.find_all(exp.Table, exp.CTE, exp.Subquery)} - {""}
+    for column in node.find_all(exp.Column):
+        table = column.text("table").lower()
+        if table in own or (not table and column.name != missing):
+            continue
+        with suppress(TranslationRefusal):
+            if scope.find([part.name for part in column.parts]) is not None:
+                return True
+    return False
+
+
+def _correlated_refusal(node: Node, scope: Scope) -> TranslationRefusal:
+    """Return the refusal of a subquery that would be computed for each row, with the statements that do the same."""
+    target, query, exists = scope.sides[0].names[-1], node.find(exp.Select), node.find(exp.Exists)
+    table = None if query is None else query.find(exp.Table)
+    where = None if query is None or exists is None else query.args.get("where")
+    source = "(SELECT …) s" if table is None else table.sql("duckdb")
+    on = "…" if where is None else where.this.sql("duckdb")
+    merge = f"MERGE INTO {target} USING {source} ON {on} WHEN"
+    if exists is not None and isinstance(exists.parent, exp.Not):
+        instead = f"{merge} NOT MATCHED BY SOURCE THEN DELETE, or THEN UPDATE SET …"
+    else:
+        delete = f"DELETE FROM {target} USING {source} WHERE {on}"  # noqa: S608 - advice, which nothing runs
+        update = f"UPDATE {target} SET … FROM {source} WHERE {on}"  # noqa: S608 - as above
+        instead = f"{delete}; {update}; {merge} MATCHED THEN …"
+    more = "; an aggregate is (SELECT key, max(v) AS v FROM … GROUP BY key) s"
+    return TranslationRefusal(
+        f"the subquery names columns of {target}, and a subquery is computed once, before any row. Write it as the "
+        f"source: {instead}{'' if exists is not None else more}"
+    )
 
 
 def row_parts(node: Node) -> list[Node] | None:

@@ -32,6 +32,7 @@ from lakekit.expressions.nodes import (
     is_constant,
     may_fail,
     quantified,
+    query_values,
     row_parts,
     start_of,
     unknown_function,
@@ -318,7 +319,7 @@ class Translation:
         if self.scope.run_query is None or not is_constant(node):
             return None
         try:
-            values = self.scope.run_query(f"SELECT {self._text(node)} AS value")
+            values = query_values(node, f"SELECT {self._text(node)} AS value", self.scope)
         except (InvalidOption, SchemaMismatch):  # the backend cannot compute it either
             return None
         if len(values) != 1:  # a function that gives rows, which the tree does not tell
@@ -453,9 +454,7 @@ class Translation:
 
     def _in_query(self, node: Node, value: TypedExpression) -> TypedExpression:
         """Return whether a value is among those of a subquery; a NULL among them may leave it unknown."""
-        if self.scope.run_query is None:
-            raise TranslationRefusal("a subquery is not computed in a condition of this kind")
-        values = self.scope.run_query(self._text(node.this))
+        values = query_values(node, self._text(node.this), self.scope)
         element = typed_value(pl.lit(None, values.dtype), values.dtype)
         if not len(values):
             return boolean_literal(False)
