@@ -3,7 +3,8 @@
     maintain(cat, None, dry_run=False)      shop.daily   refresh            done   snapshot 8, 31 rows
                                             shop.orders  expire snapshots   done   12 snapshots, 40 data files, 3.1 MB
 
-A materialized table whose rows are older than they may be is refreshed. In every table the tasks run that each commit
+A materialized table whose rows are older than they may be is refreshed, behind those that its query reads; tables that
+read each other are named. In every table the tasks run that each commit
 runs after itself (`maintenance.after_commit`), which writers of tables with `write-only` leave to such a job: automatic
 tags; the expiration of tags, partitions, consumers, snapshots and changelogs, each as the options of the table say.
 Files are merged by `cat.compact`, not here.
@@ -13,15 +14,19 @@ Source: ENGINE.md 5.7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from lakekit import maintenance
 from lakekit.catalog import identifier
-from lakekit.catalog.views import MaterializedTable
+from lakekit.catalog.views import MATERIALIZED_TABLE, MaterializedTable, View
 from lakekit.draw.humanize import format_size, plural
 from lakekit.errors import LakekitError
+from lakekit.expressions.parser import SqlText, table_names
 from lakekit.options.features import FORMAT_TABLE, OBJECT_TABLE
 
 if TYPE_CHECKING:
@@ -52,11 +57,12 @@ def maintain(cat: TableCatalog, name: str | None, *, dry_run: bool) -> pl.DataFr
 
     Raises: `DatabaseNotFound`, `TableNotFound`, `InvalidOption` for an invalid name.
     """
+    selected = [(database, table, kind) for database, table, kind in _select_tables(cat, name)]
+    ordered, wrong = _in_refresh_order(cat, selected)
     rows = [
         (database, table, *outcome)
-        for database, table, kind in _select_tables(cat, name)
-        if kind not in _SKIPPED_KINDS
-        for outcome in _maintain_table(cat, f"{database}.{table}", dry_run)
+        for database, table in ordered
+        for outcome in _maintain_table(cat, f"{database}.{table}", dry_run, wrong.get(f"{database}.{table}"))
     ]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
@@ -71,8 +77,80 @@ def _select_tables(cat: TableCatalog, name: str | None) -> list[tuple[str, str, 
     return frame.select("database", "table", "kind").rows()  # scalar: one a table
 
 
-def _maintain_table(cat: TableCatalog, name: str, dry_run: bool) -> Iterator[tuple[str, str, str | None, str | None]]:
-    """Yield the task, the outcome, its details and the error of each task that is due in a table, or fails."""
+def _in_refresh_order(
+    cat: TableCatalog, selected: Sequence[tuple[str, str, str]]
+) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """Return the names of tables, materialized ones behind those that they read, and what keeps some from a refresh."""
+    opened: list[MaterializedTable] = []
+    for database, name, kind in selected:  # scalar: one a table
+        if kind == MATERIALIZED_TABLE:
+            with suppress(LakekitError):
+                table = cat.table(f"{database}.{name}")
+                opened += [table] if isinstance(table, MaterializedTable) else []
+    sorted_tables, wrong = refresh_order(opened) if len(opened) > 1 else (opened, {})
+    following = iter([table.name for table in sorted_tables])
+    moved = {table.name for table in sorted_tables}
+    names = [f"{database}.{name}" for database, name, kind in selected if kind not in _SKIPPED_KINDS]
+    ordered = [next(following) if name in moved else name for name in names]
+    return [(name.partition(".")[0], name.partition(".")[2]) for name in ordered], wrong
+
+
+def refresh_order(tables: Sequence[MaterializedTable]) -> tuple[list[MaterializedTable], dict[str, str]]:
+    """Return materialized tables, each behind those that its query reads, and what is wrong with others by name.
+
+    Wrong are tables that read each other, none of which can be computed before the others. Tables that do not depend on
+    each other stay in the given order.
+    """
+    by_name = {table.name: table for table in tables}
+    read = {name: _tables_read(table) for name, table in by_name.items()}
+    needed = {name: [other for other in by_name if other in names] for name, names in read.items()}
+    wrong: dict[str, str] = {}
+    while True:
+        known = {name: needed[name] for name in by_name if name not in wrong}
+        sorter = TopologicalSorter({name: [other for other in known[name] if other in known] for name in known})
+        try:
+            return [by_name[name] for name in sorter.static_order()], wrong
+        except CycleError as found:
+            cycle = list(reversed(found.args[1]))
+        steps = ", ".join(f"{name} reads {other}" for name, other in pairwise(cycle))
+        problem = f"{steps}: none can be computed before the others. Create one of them anew with a query that does not"
+        wrong |= dict.fromkeys(cycle, problem)
+
+
+def _tables_read(table: MaterializedTable) -> set[str]:
+    """Return the tables that a query names, "db.t", also through views; none of a query that cannot be read."""
+    found: set[str] = set()
+    with suppress(LakekitError):
+        waiting = [(table.query, table.name.partition(".")[0])]
+        while waiting:
+            text, database = waiting.pop()
+            for own_database, own_name in table_names(SqlText(text, f"query of {table.name}")):
+                name = f"{own_database or database}.{own_name}"
+                if name not in found:
+                    found.add(name)
+                    waiting += _query_of_view(table.catalog, name)
+    return found
+
+
+def _query_of_view(catalog: TableCatalog, name: str) -> list[tuple[str, str]]:
+    """Return the query of a view and the database of names in it; nothing where there is no view of the name."""
+    with suppress(LakekitError):
+        view: Any = catalog.table(name)
+        if isinstance(view, View):
+            return [(view.query, name.partition(".")[0])]
+    return []
+
+
+def _maintain_table(
+    cat: TableCatalog, name: str, dry_run: bool, wrong_query: str | None
+) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """Yield the task, the outcome, its details and the error of each task that is due in a table, or fails.
+
+    `wrong_query`: what keeps a materialized table from a refresh.
+    """
+    if wrong_query is not None:
+        yield "refresh", "failed", None, wrong_query
+        return
     try:
         tasks = _tasks_of(cat.table(name), dry_run)
     except LakekitError as wrong:

@@ -94,17 +94,23 @@ _OPERATOR_WORDS = {
 class SqlText:
     """A text with what it is called in errors, as `where= for shop.orders`, and its dialect.
 
-    `tokens`: those of the text, where it was tokenized already.
+    `tokens`: those of the text, where it was tokenized already. `shown_text`: the caller's text, of which this is a
+    part in its place, with blanks or other words before it; None: this is the caller's text. `shifts`: where the two go
+    on alike behind a place that is longer in this one, as offsets in this and in the caller's text.
     """
 
     text: str
     name: str = "statement"
     dialect: str = "lakekit"
     tokens: Sequence[Token] | None = field(default=None, repr=False, compare=False)
+    shown_text: str | None = field(default=None, repr=False, compare=False)
+    shifts: Sequence[tuple[int, int]] = field(default=(), repr=False, compare=False)
 
     def error(self, position: int, problem: str) -> SqlError:
         """Return the error about the text at an offset, with line, column and caret, without secrets."""
-        text = self.text
+        text = self.text if self.shown_text is None else self.shown_text
+        own, shown = max((shift for shift in self.shifts if shift[0] <= position), default=(0, 0))
+        position += shown - own
         position = min(max(position, 0), len(text))
         line_start = text.rfind("\n", 0, position) + 1
         line_end = text.find("\n", position)
@@ -155,6 +161,18 @@ def parse_query(source: SqlText) -> tuple[Node, list[Token], str]:
         blank = _blank_comments(text, tokens)
         tokens, text = (tokens if blank == text else tokenize(replace(source, text=blank))), blank
     return _parse(source, tokens, _parse_as_statement), tokens, text
+
+
+def table_names(source: SqlText) -> list[tuple[str, str]]:
+    """Return the tables that a query names, each as its database, or "" where it has none, and its own name.
+
+    Names of WITH are among them, versions and system tables behind a name are not.
+
+    Raises: the errors of `parse_statement`.
+    """
+    tree, _, _ = parse_query(source)
+    names = [(node.text("db"), node.name.partition("$")[0].partition("@")[0]) for node in tree.find_all(exp.Table)]
+    return [(database, name) for database, name in names if name]
 
 
 def _blank_comments(text: str, tokens: Sequence[Token]) -> str:

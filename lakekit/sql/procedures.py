@@ -13,6 +13,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakekit.catalog import due_maintenance
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.metadata import refs
 from lakekit.read.table_scan import context_of
@@ -89,6 +90,7 @@ def _compact(
         raise InvalidOption(
             f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns",
             key="order_strategy",
+            value=strategy,
         )
     if context_of(target).kind == "key":
         target.compact(where=condition, order_by=columns, strategy=strategy)
@@ -454,7 +456,13 @@ def _help(call: Call) -> Sequence[Row]:  # noqa: ARG001 - as its kind
 
 @procedure("database string?", "table string, snapshot_id long, row_count long")
 def _refresh_due(call: Call, *, database: str | None) -> Sequence[Row]:
-    """Refresh the materialized tables whose rows are older than they may be; suspended ones stay as they are."""
-    due = [one for one in show.materialized_tables(call.catalog, database) if one.is_stale and not one.is_suspended]
-    commits = [(one.name, one.refresh()) for one in due]
+    """Refresh the materialized tables whose rows are older than they may be; suspended ones stay as they are.
+
+    A table comes behind those that its query reads. Raises: `InvalidOption` for tables that read each other; nothing is
+    refreshed then.
+    """
+    ordered, wrong = due_maintenance.refresh_order(show.materialized_tables(call.catalog, database))
+    if wrong:
+        raise InvalidOption(next(iter(wrong.values())), key="materialized-table.definition-query")
+    commits = [(one.name, one.refresh()) for one in ordered if one.is_stale and not one.is_suspended]
     return [(name, commit.snapshot_id, commit.row_count) for name, commit in commits]
