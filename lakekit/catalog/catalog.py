@@ -115,7 +115,7 @@ class Catalog(CatalogCore):
             raise InvalidOption(
                 f"Database {name} is not empty. It holds {join_names(inside)}; cascade=True drops them too",
                 key="cascade",
-                value=None,
+                value=name,
             )
         for own in [] if metastore.has_linked_folder(name) else inside:
             metastore.drop_table(identifier.Identifier(database=name, table=own))

@@ -256,7 +256,8 @@ def _partition_directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     keys = ctx.schema.partition_keys
     if set(spec) != set(keys) or not keys:
         has = f"partition columns are {', '.join(keys)}" if keys else "the table is not partitioned"
-        raise InvalidOption(f"{dict(spec)!r} is no partition of {ctx.name}: {has}", key="partitions")
+        unknown = next((name for name in spec if name not in keys), None)
+        raise InvalidOption(f"{dict(spec)!r} is no partition of {ctx.name}: {has}", key="partitions", value=unknown)
     from_spec = partition_spec(ctx, spec)
     types = [field.type for field in ctx.schema.partition_fields]
     options = ctx.options

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from lakekit.errors import (
 from lakekit.expressions.parser import tokenize
 from lakekit.options.redaction import redact_error, without_secrets_of
 from lakekit.parallel import core_count, iterate_pushed_within
+from lakekit.sql import dispatch
 from lakekit.sql.query_refusal import BARE_SESSION_FUNCTIONS, SESSION_REFUSAL
 
 if TYPE_CHECKING:
@@ -299,6 +300,7 @@ def translate(
     """
     failure = failures[0] if failures else wrong if isinstance(wrong, LakekitError) else None
     if isinstance(failure, LakekitError):
+        dispatch.advise_in_sql(failure, source.text)
         redact_error(failure, source.text)
     return _translate(wrong, source, position) if failure is None else failure
 
@@ -381,5 +383,10 @@ def _position(word: str | None, source: SqlText) -> int | None:
         return None
     bare = word.strip("'\"").lower()
     with suppress(SqlError):
-        return next((token.start for token in tokenize(source) if token.text.lower() == bare), None)
+        whole = (
+            source
+            if source.shown_text is None or source.shifts
+            else replace(source, text=source.shown_text, tokens=None)
+        )
+        return next((token.start for token in tokenize(whole) if token.text.lower() == bare), None)
     return None

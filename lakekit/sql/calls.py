@@ -151,7 +151,8 @@ def call_procedure(statement: Statement) -> StatementResult:
     if len(parts) == 3 and parts[0] in statement.backend.catalogs:
         statement, parts = statement.in_catalog(parts[0]), parts[1:]
     if [part.lower() for part in parts[:-1]] not in ([], ["sys"]):
-        raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
+        wrong = InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
+        raise tokens.located(first, wrong)
     if name not in PROCEDURES:
         known_feature = find_feature(f"procedure.{name}")
         what = (
@@ -163,7 +164,8 @@ def call_procedure(statement: Statement) -> StatementResult:
         hint = f"; did you mean sys.{near[0]}?" if near and not known_feature else "."
         problem = f"{what}{hint} CALL sys.help() lists them: {', '.join(sorted(PROCEDURES))}"
         raise Unsupported(
-            tokens.error_at(first, problem).message, feature=known_feature.name if known_feature else "catalog.sql"
+            tokens.error_at(first, problem).message,
+            feature=known_feature.name if known_feature else "catalog.sql",
         )
     procedure = PROCEDURES[name]
     arguments = _arguments(name, procedure, tokens)
@@ -173,7 +175,7 @@ def call_procedure(statement: Statement) -> StatementResult:
 def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str, Any]:
     by_name = {declared.name.lower(): declared for declared in procedure.parameters}
     values: dict[str, Any] = {}
-    named = False
+    named, first = False, tokens.position - 1
     tokens.expect("(")
     while not tokens.accept(")"):
         if values:
@@ -181,7 +183,7 @@ def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str
         is_named = tokens.is_after("=>")
         if named and not is_named:
             raise tokens.wrong("an argument by name, as those before")
-        named = named or is_named
+        named, at = named or is_named, tokens.position
         if is_named:
             label = tokens.name("an argument's name")
             tokens.expect("=>")
@@ -190,19 +192,18 @@ def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str
             label = f"number {len(values) + 1}"
             parameter = procedure.parameters[len(values)] if len(values) < len(procedure.parameters) else None
         if parameter is None:
-            raise InvalidOption(
-                f"sys.{name} takes no argument {label}; it takes {format_parameters(procedure)}", key=label
-            )
+            problem = f"sys.{name} takes no argument {label}; it takes {format_parameters(procedure)}"
+            raise tokens.located(at, InvalidOption(problem, key=label))
         if parameter.name in values:
-            raise InvalidOption(f"sys.{name}: argument {parameter.name} is given twice", key=parameter.name)
+            problem = f"sys.{name}: argument {parameter.name} is given twice"
+            raise tokens.located(at, InvalidOption(problem, key=parameter.name))
         values[parameter.name] = _value(name, parameter, tokens)
     tokens.end()
     if missing := [
         declared.name for declared in procedure.parameters if declared.required and values.get(declared.name) is None
     ]:
-        raise InvalidOption(
-            f"sys.{name} needs {', '.join(missing)}; it takes {format_parameters(procedure)}", key=missing[0]
-        )
+        problem = f"sys.{name} needs {', '.join(missing)}; it takes {format_parameters(procedure)}"
+        raise tokens.located(first, InvalidOption(problem, key=missing[0]))
     return {declared.name: values.get(declared.name) for declared in procedure.parameters}
 
 
@@ -219,7 +220,7 @@ def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
 
     A number or bool in quotes is one, and a number for a text its digits, as Spark casts them.
     """
-    negative = tokens.accept("-")
+    at, negative = tokens.position, tokens.accept("-")
     word = tokens.take("a literal", "text", "number", *(() if negative else ("word", "quoted")))
     if word.kind == "word" and word.text.upper() == "NULL":
         return None
@@ -237,11 +238,8 @@ def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
         and -_LIMITS[parameter.kind] <= int(text) < _LIMITS[parameter.kind]
     ):
         return int(text)
-    raise InvalidOption(
-        f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.text}",
-        key=parameter.name,
-        value=word.text,
-    )
+    problem = f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.text}"
+    raise tokens.located(at, InvalidOption(problem, key=parameter.name, value=word.text))
 
 
 def _bare_name(first: str, tokens: TokenStream) -> str:
@@ -393,8 +391,7 @@ def _clone(
     ):
         message = (
             "sys.clone copies one table within a catalog: database, table, target_database and target_table; "
-            "cat.clone(name, to, into=catalog) copies it to "
-            "another catalog, at= an older state"
+            "CREATE TABLE other.db.t AS SELECT … copies rows to another catalog, VERSION AS OF an older state"
         )
         raise Unsupported(message, feature="procedure.clone")
     if parallelism is not None and parallelism < 1:

@@ -143,8 +143,8 @@ def table_words(
             comment = tokens.string()
         elif tokens.is_next("LOCATION"):
             raise Unsupported(
-                "CREATE TABLE … LOCATION: tables of a catalog lie in its warehouse; leave it out, or lk.create(path, "
-                "…)",
+                "CREATE TABLE … LOCATION: tables of a catalog lie in its warehouse; leave it out, or write "
+                "WITH ('connector' = 'paimon', 'path' = …)",
                 feature="catalog.sql",
             )
         elif tokens.accept("TBLPROPERTIES") or tokens.accept("OPTIONS") or tokens.accept("WITH"):

@@ -219,15 +219,8 @@ def _next_start(tokens: TokenStream) -> int:
 
 
 def _masked(tokens: TokenStream, *words: tuple[int, str]) -> SqlText:
-    """Return the remaining text at its offset: before it are blanks, and `words` at their offsets.
-
-    So errors have the lines and columns of the caller's text. A word is as long at most as what it stands for.
-    """
-    start = _next_start(tokens)
-    signs = [sign if sign == "\n" else " " for sign in tokens.text[:start]]
-    for at, word in words:
-        signs[at : at + len(word)] = word
-    return SqlText("".join(signs) + tokens.remaining_text, tokens.source.name, tokens.dialect)
+    """Return the remaining text at its offset: before it are blanks, and `words` at their offsets."""
+    return tokens.masked(_next_start(tokens), tokens.remaining_text, tokens.source.name, *words)
 
 
 def _parse(source: SqlText) -> Node:

@@ -121,18 +121,20 @@ class DuckDBBackend:
 
     def explain(self, statement: Statement) -> StatementResult:
         analyze = statement.tokens.accept("ANALYZE") or statement.tokens.accept("(", "ANALYZE", ")")
-        query = self.tree(statement, SqlText(statement.tokens.remaining_text, "query", statement.tokens.dialect))
+        query = self.tree(statement, statement.tokens.query_source(statement.tokens.remaining_text))
         return sql.query_report.explain(query, self.limit(statement), analyze=analyze)
 
     def summarize(self, statement: Statement) -> pl.LazyFrame:
-        text = statement.tokens.remaining_text
-        text = text if dispatch.is_query(statement) else f"FROM {text}"
-        return sql.query_report.summarize(
-            self.tree(statement, SqlText(text, "query", statement.tokens.dialect)), self.limit(statement)
-        )
+        tokens = statement.tokens
+        source = tokens.query_source(tokens.remaining_text)
+        if tokens.next is not None and not dispatch.is_query(statement):  # SUMMARIZE t
+            source = tokens.masked(tokens.next.start, tokens.remaining_text, "query", (tokens.first_position, "FROM"))
+        return sql.query_report.summarize(self.tree(statement, source), self.limit(statement))
 
     def copy(self, statement: Statement) -> StatementResult:
-        source = SqlText(f"COPY {statement.tokens.remaining_text}", "statement", statement.tokens.dialect)
+        tokens = statement.tokens
+        start = tokens.first_position
+        source = tokens.masked(start, tokens.text[start : tokens.stop].rstrip(), "statement")
         return sql.query_report.copy(source, self.limit(statement), partial(self.tree, statement))
 
     def tree(self, statement: Statement, source: SqlText) -> QueryTree:

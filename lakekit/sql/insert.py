@@ -258,7 +258,10 @@ def _find_field(fields: Sequence[Field], name: str) -> Field | None:
 
 
 def _replace_default_with_null(tokens: TokenStream) -> str:
-    """Return VALUES, which comes, with NULL for DEFAULT: a row without a value gets the default when written."""
+    """Return VALUES, which comes, with NULL for DEFAULT: a row without a value gets the default when written.
+
+    It is as long as before, so that errors know their places.
+    """
     text, pieces, at = tokens.remaining_text, [], 0
     before, probe = "", tokens.fork()
     first = 0 if probe.next is None else probe.next.start
@@ -270,7 +273,7 @@ def _replace_default_with_null(tokens: TokenStream) -> str:
             and before in ("(", ",")
             and (probe.is_next(",") or probe.is_next(")"))
         ):
-            pieces += [text[at : word.start - first], "NULL"]
+            pieces += [text[at : word.start - first], "NULL   "]
             at = word.end - first
         before = word.text
     return "".join([*pieces, text[at:]])

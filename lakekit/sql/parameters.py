@@ -21,7 +21,8 @@ import polars as pl
 from sqlglot import exp
 
 from lakekit.errors import InvalidOption
-from lakekit.sql.tokenizer import Token, find_placeholders
+from lakekit.expressions.parser import SqlText
+from lakekit.sql.tokenizer import PARAMETERS, Token, find_placeholders
 
 if TYPE_CHECKING:
     Node = Any
@@ -46,8 +47,8 @@ class NamedFrame:
 # ---- parameters ----------------------------------------------------------------------------------
 
 
-def number(text: str, values: object, dialect: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the text with each `?` numbered, and the values by number or name.
+def number(text: str, values: object, dialect: str) -> tuple[SqlText, Mapping[str, Any]]:
+    """Return the text with each `?` numbered, which knows the places of the caller's, and values by number or name.
 
     Raises: `InvalidOption` where the text and the values do not fit together.
     """
@@ -55,7 +56,7 @@ def number(text: str, values: object, dialect: str) -> tuple[str, Mapping[str, A
         msg = f"parameters are a list of values, or values by name; found {type(values).__name__}"
         raise TypeError(msg)
     if values is None and not any(mark in str(text) for mark in "?$"):
-        return text, {}
+        return SqlText(text), {}
     found = find_placeholders(text, dialect)
     marks = [token for token in found if token.value == "?"]
     if isinstance(values, Mapping):
@@ -63,18 +64,20 @@ def number(text: str, values: object, dialect: str) -> tuple[str, Mapping[str, A
         unused = sorted(set(by_name) - {token.value for token in found}, key=str)
         if unused or marks:
             what = f"it names no :{unused[0]}" if unused else "it has ? in place of names"
-            raise InvalidOption(f"parameters by name: the text does not fit, {what}", key="parameters", value=None)
+            place = None if unused else marks[0]
+            raise _misfit(text, place, f"parameters by name: the text does not fit, {what}")
     else:
         by_name = {str(at): value for at, value in enumerate(values or (), 1)}
         numbered = {token.value for token in found if token.text.startswith("$") and token.value.isdecimal()}
         wanted = {str(at) for at in range(1, len(marks) + 1)} | numbered
         if wanted != set(by_name):
-            raise InvalidOption(
+            names = {mark: str(at) for at, mark in enumerate(marks, 1)}
+            missing = [token for token in found if names.get(token, token.value) in wanted - set(by_name)]
+            problem = (
                 f"the text has {len(wanted)} parameters ({', '.join(sorted(wanted)) or 'none'}), and {len(by_name)} "
-                "values are given",
-                key="parameters",
-                value=None,
+                "values are given"
             )
+            raise _misfit(text, missing[0] if missing else None, problem)
     named = [token for token in found if token.text.startswith(":") and token.value in by_name]
     if dialect == "spark":  # whose parser takes no number behind a colon
         by_name |= {f"_{key}": value for key, value in by_name.items() if key.isdecimal()}
@@ -82,17 +85,27 @@ def number(text: str, values: object, dialect: str) -> tuple[str, Mapping[str, A
     return _renamed(text, [*marks, *named], "$", "$"), by_name
 
 
-def _renamed(text: str, marks: Sequence[Token], sign: str, number_sign: str) -> str:
+def _misfit(text: str, mark: Token | None, problem: str) -> InvalidOption:
+    """Return the error about parameters that do not fit, at one of them."""
+    located = problem if mark is None else SqlText(text).error(mark.start, problem).message
+    return InvalidOption(located, key=PARAMETERS, value=None)
+
+
+def _renamed(text: str, marks: Sequence[Token], sign: str, number_sign: str) -> SqlText:
     """Return the text with a sign and a number or name for each parameter: DuckDB reads `SELECT :a` otherwise."""
-    pieces, at, count = [], 0, 0
+    pieces: list[str] = []
+    shifts: list[tuple[int, int]] = []
+    at, length, count = 0, 0, 0
     for token in sorted(marks, key=lambda token: token.start):  # scalar: one a parameter
         count += token.value == "?"
         name = f"{number_sign}{count}" if token.value == "?" else f"{sign}{token.value}"
         sides = text[max(0, token.start - 1) : token.start], text[token.end : token.end + 1]
         before, after = (" " if side and _joins(side, text) else "" for side in sides)
         pieces += [text[at : token.start], before, name, after]
+        length += sum(map(len, pieces[-4:]))
         at = token.end
-    return "".join([*pieces, text[at:]])
+        shifts.append((length, at))
+    return SqlText("".join([*pieces, text[at:]]), shown_text=text, shifts=shifts)
 
 
 def _joins(sign: str, text: str) -> bool:
@@ -110,7 +123,8 @@ def bind(tree: Node, values: Mapping[str, Any]) -> Node:
         name = node.this if isinstance(node.this, str) else getattr(node.this, "name", "")
         if name not in values:
             known = ", ".join(f":{key}" for key in values) or "none"
-            raise InvalidOption(f"parameter :{name} has no value; there are {known}", key="parameters", value=None)
+            problem = f"parameter :{name} has no value; there are {known}"
+            raise InvalidOption(problem, key=PARAMETERS, value=f":{name}")
         made = literal(name, values[name])
         made.meta.update(node.meta)
         if node is tree:
@@ -146,8 +160,8 @@ def literal(name: str, value: Any) -> Node:
     raise InvalidOption(
         f"parameter :{name} is a {type(value).__name__}; a text, number, bool, date, time, bytes, a list of them, or "
         "None is bound",
-        key="parameters",
-        value=None,
+        key=PARAMETERS,
+        value=f":{name}",
     )
 
 

@@ -264,7 +264,7 @@ def _options(text: str, source: SqlText) -> dict[str, str]:
 
 
 def _unknown(text: str, source: SqlText) -> SqlError:
-    at = max(0, source.text.find("/*+"))
+    at = max(0, source.text.find(f"/*+{text}*/"))
     return source.error(
         at, f"/*+{without_secrets(text)[:200]}*/: hints are OPTIONS('key' = 'value'), behind the name of a table"
     )

@@ -173,7 +173,8 @@ def _check_table_function(node: Node, source: SqlText, *, allow_files: bool) -> 
     function = node.this
     last = function.expression if isinstance(function, exp.Dot) else function
     if not isinstance(last, exp.Func):
-        raise source.error(0, "a table is named db.table, or catalog.db.table")
+        starts = [part.meta["start"] for part in function.find_all(exp.Identifier) if "start" in part.meta]
+        raise source.error(min(starts, default=0), "a table is named db.table, or catalog.db.table")
     name = function_name(function)
     if may_stand_in_from(name, allow_files=allow_files):
         return

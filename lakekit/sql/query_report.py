@@ -9,6 +9,7 @@ EXPLAIN ANALYZE runs it, and shows the times. COPY writes a file, which only a s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -62,18 +63,13 @@ def copy(source: SqlText, limit: QueryLimit, resolve: Resolve) -> StatementResul
     Raises: `Unsupported` without `files`, and for COPY … FROM; what the query raises, and `StorageFailed`.
     """
     if not limit.files:
-        raise Unsupported(
-            f"{source.name}: COPY writes a file, which only a statement may that is typed with files=True (in the "
-            "shell --files)",
-            feature="catalog.sql",
-        )
+        refusal = "COPY writes a file, which only a statement may that is typed with files=True (in the shell --files)"
+        raise Unsupported(source.error(_start_of_copy(source), refusal).message, feature="catalog.sql")
     tree, tokens, plain = parse_query(source)
     if not isinstance(tree, exp.Copy) or tree.args.get("kind"):
-        raise Unsupported(
-            f"{source.name}: COPY (query) TO 'file' writes rows; to read a file, name read_csv('file') in the query of "
-            "an INSERT",
-            feature="catalog.sql",
-        )
+        refusal = "COPY (query) TO 'file' writes rows; to read a file, name read_csv('file') in the query of an INSERT"
+        at = next((token.start for token in tokens if token.text.upper() == "FROM"), tokens[0].start)
+        raise Unsupported(source.error(at, refusal).message, feature="catalog.sql")
     query = resolve(_copied_query(source, tokens))
     to = QueryText.of(source, tokens, plain)
     to.start = next(token.start for token in tokens[_end_of_query(tokens) :] if token.text.upper() == "TO")
@@ -86,6 +82,10 @@ def copy(source: SqlText, limit: QueryLimit, resolve: Resolve) -> StatementResul
     return StatementResult("row_count long", [(count,)])
 
 
+def _start_of_copy(source: SqlText) -> int:
+    return len(source.text) - len(source.text.lstrip())
+
+
 def _copied_query(source: SqlText, tokens: Sequence[Any]) -> SqlText:
     """Return the query of COPY, or that of the table that it names, in its place in the text."""
     end = _end_of_query(tokens)
@@ -93,7 +93,7 @@ def _copied_query(source: SqlText, tokens: Sequence[Any]) -> SqlText:
     first, last = (tokens[2], tokens[end - 2]) if is_query else (tokens[1], tokens[end - 1])
     before = "".join(sign if sign == "\n" else " " for sign in source.text[: first.start])
     named = before if is_query else before[:-5] + "FROM "
-    return SqlText(named + source.text[first.start : last.end + 1], source.name, source.dialect)
+    return replace(source, text=named + source.text[first.start : last.end + 1])
 
 
 def _end_of_query(tokens: Sequence[Any]) -> int:

@@ -143,8 +143,7 @@ def _check_names(table: str, names: list[str]) -> None:
         other = lowered.setdefault(name.lower(), name)
         if other != name:
             raise Unsupported(
-                f"{table} has the columns {other} and {name}, which SQL does not tell apart: rename one, or read the "
-                "table with t.scan()",
+                f"{table} has the columns {other} and {name}, which SQL does not tell apart: rename one",
                 feature="catalog.sql",
             )
 

@@ -16,13 +16,14 @@ import polars as pl
 from lakekit.catalog.connection import connect
 from lakekit.catalog.session import ResultFrame
 from lakekit.errors import InvalidOption, LakekitError
+from lakekit.expressions.parser import SqlText
 from lakekit.options.redaction import excerpt, redact_error
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult
 from lakekit.sql.duckdb_backend import DuckDBBackend
 from lakekit.sql.parameters import named_frames, number
-from lakekit.sql.tokenizer import TokenStream, add_position, quote_dollars
+from lakekit.sql.tokenizer import TokenStream, quote_dollars
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def run(
     if dialect not in ("lakekit", "spark"):
         raise InvalidOption(f"dialect={dialect!r}; there are 'lakekit' and 'spark'", key="dialect", value=dialect)
     numbered, values = number(text, parameters, dialect)
-    if dialect == "spark" and "$" in numbered:
-        numbered = quote_dollars(numbered)
+    if dialect == "spark" and "$" in numbered.text:
+        numbered = SqlText(quote_dollars(numbered.text))
     known = named_frames(frames or {})
     read = TokenStream.split(numbered, dialect, parameters=values)
     _check_first_words(read)
@@ -105,7 +106,8 @@ def _check_first_words(read: Sequence[TokenStream]) -> None:
 
 def _complete_error(wrong: LakekitError, tokens: TokenStream, others: str | None) -> None:
     """Give an error its place, take the secrets of its statement out of it, and add what became of other statements."""
-    add_position(wrong, tokens)
+    dispatch.advise_in_sql(wrong, tokens.text)
+    dispatch.add_position(wrong, tokens)
     redact_error(wrong, tokens.text)
     if others is not None:
         wrong.args = (f"{wrong.message}\n{others}",)
@@ -128,6 +130,7 @@ def query_table(
         with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
             rows: pl.LazyFrame = statement.backend.query(statement, tokens.remaining_text)
     except LakekitError as wrong:
+        dispatch.advise_in_sql(wrong, tokens.text)
         redact_error(wrong, tokens.text)
         raise
     return rows

@@ -82,7 +82,10 @@ def _create_catalog(session: Session, tokens: TokenStream) -> StatementResult:
     tokens.end()
     kind = options.pop("type", _KIND)
     if kind != _KIND:
-        raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
+        problem = (
+            f"CREATE CATALOG {name}: its type is {kind!r}; the only one is {_KIND}, which it has without a type too"
+        )
+        raise InvalidOption(problem, key="type", value=kind)
     storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
     session.catalogs[name] = connect(storage_options=storage_options or None, options=options)
     return StatementResult()

@@ -8,27 +8,19 @@ other; double quotes and back quotes enclose a name. In Spark's, double quotes e
 escapes. A hint is `/*+ … */` between two tokens: what takes none refuses it.
 
 What reads a statement raises errors with line, column and caret. What a statement then asks of a catalog or a table
-knows names alone: `add_position` points at the name in the statement.
+knows names alone: `dispatch.add_position` points at the name in the statement.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
-from lakekit.errors import (
-    AlreadyExists,
-    DatabaseAlreadyExists,
-    DatabaseNotFound,
-    InvalidOption,
-    NotFound,
-    SchemaMismatch,
-    SqlError,
-)
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
 from lakekit.types import quote_identifier
@@ -36,10 +28,12 @@ from lakekit.types import quote_identifier
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.errors import LakekitError
+    from lakekit.errors import LakekitError, SqlError
 
+PARAMETERS = "parameters"
+"""The key of errors about parameters, whose value is the name of one, `:id`."""
 _DIALECTS = {"lakekit": "lakekit", "spark": "spark-statement"}
-_POSITION = re.compile(r"\bline \d+, column \d+: ")
+_NO_BREAK = re.compile(r"[^\n]")
 _TEXTS = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING, TokenType.RAW_STRING})
 _OTHER_LITERALS = frozenset({TokenType.BYTE_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING})
 _MAX_TOKEN_CHARS = 60
@@ -106,10 +100,15 @@ class TokenStream:
 
     @staticmethod
     def split(
-        text: str, dialect: str = "lakekit", *, name: str = "statement", parameters: Mapping[str, Any] | None = None
+        text: str | SqlText,
+        dialect: str = "lakekit",
+        *,
+        name: str = "statement",
+        parameters: Mapping[str, Any] | None = None,
     ) -> list[TokenStream]:
         """Return the statements of a text, which semicolons separate. Raises `SqlError`."""
-        source = SqlText(text, name, _DIALECTS[dialect])
+        source = text if isinstance(text, SqlText) else SqlText(text, name)
+        source, text = replace(source, dialect=_DIALECTS[dialect]), source.text
         streams: list[TokenStream] = []
         tokens: list[Token] = []
         first = 0
@@ -172,10 +171,32 @@ class TokenStream:
         return "" if self.next is None else self.text[self.next.start : self.stop].rstrip()
 
     def query_source(self, text: str, name: str = "query") -> SqlText:
-        """Return a text of the statement as a query, with the tokens that were found where it is all that comes."""
-        if self.sqlglot_tokens and self.position == 0 and text == self.remaining_text:
-            return SqlText(self.text[: self.stop].rstrip(), name, self.dialect, self.sqlglot_tokens)
-        return SqlText(text, name, self.dialect)
+        """Return a text of the statement as a query in its place, so that errors have the places of the caller's text.
+
+        It has the tokens that were found where it is all that comes.
+        """
+        own = self.remaining_text
+        if self.sqlglot_tokens and self.position == 0 and text == own:
+            whole = self.text[: self.stop].rstrip()
+            return replace(self.source, text=whole, name=name, dialect=self.dialect, tokens=self.sqlglot_tokens)
+        if self.next is not None and len(text) == len(own):
+            start = self.next.start
+        elif self.text.count(text) == 1:
+            start = self.text.index(text)
+        else:
+            return SqlText(text, name, self.dialect)
+        return self.masked(start, text, self.source.name)
+
+    def masked(self, start: int, text: str, name: str, *words: tuple[int, str]) -> SqlText:
+        """Return what stands at an offset, in its place, with blanks before it but for some words at their offsets.
+
+        Errors show the caller's text. A word is as long at most as what it stands for.
+        """
+        blanks = _NO_BREAK.sub(" ", self.text[:start])
+        for at, word in words:
+            blanks = f"{blanks[:at]}{word}{blanks[at + len(word) :]}"
+        source = self.source if self.source.shown_text is not None else replace(self.source, shown_text=self.text)
+        return replace(source, text=blanks + text, name=name, dialect=self.dialect)
 
     def slice(self, start: int, stop: int) -> str:
         """Return the text from one token to before another, with the hints and remarks between and behind them."""
@@ -188,22 +209,31 @@ class TokenStream:
         """Where the first token of the statement begins in the text."""
         return self._tokens[0].start if self._tokens else self.first
 
-    def position_of(self, name: str, *, may_qualify: bool = False) -> int | None:
-        """Return where the first token begins that is a name or a text, in any case; None where there is none.
+    def position_of_time(self) -> int | None:
+        """Return where the literal behind AS OF begins; None where there is none."""
+        words = [token.text.upper() for token in self._tokens]
+        at = next((at for at, pair in enumerate(pairwise(words)) if pair == ("AS", "OF")), len(words))
+        return next((token.start for token in self._tokens[at:] if token.kind in ("text", "number")), None)
 
-        `may_qualify`: also a name with a point behind it, as a database has.
+    def position_of(self, name: str, *, may_qualify: bool = False, is_part: bool = False) -> int | None:
+        """Return where the first token begins that is a name, a text or a number, in any case; None where none is.
+
+        Tokens of hints come last. `may_qualify`: also a name with a point behind it, as a database has. `is_part`: also
+        where the name is a word of a text or of a name with a dollar, `t$branch_name`.
         """
-        following = [*(token.text for token in self._tokens[1:]), ""]
-        return next(
-            (
-                token.start
-                for token, behind in zip(self._tokens, following, strict=True)
-                if token.kind in ("word", "quoted", "text")
-                and token.value.lower() == name.lower()
-                and (may_qualify or behind != ".")
-            ),
-            None,
-        )
+        hints = [_hint_tokens(self.source, hint) for hint in _hints(self.text, self._tokens, self.first, self.stop)]
+        tokens = [*self._tokens, *(token for hint in hints for token in hint)]
+        following = [*(token.text for token in tokens[1:]), ""]
+        wanted = name.lower()
+        for token, behind in zip(tokens, following, strict=True):  # scalar: one a word of the statement
+            if token.kind not in ("word", "quoted", "text", "number"):
+                continue
+            if token.value.lower() == wanted and (may_qualify or behind != "."):
+                return token.start
+            word = re.search(rf"(?<![^\W_]){re.escape(wanted)}(?!\w)", token.text.lower()) if is_part else None
+            if word is not None and (token.kind == "text" or "$" in token.text):
+                return token.start + word.start()
+        return None
 
     def is_next(self, *expected: str) -> bool:
         """Return whether these words come next, in any case."""
@@ -321,9 +351,7 @@ class TokenStream:
             return None
         self.hints.remove(here[0])
         hint = here[0]
-        source = SqlText(hint.text, f"hint of {self.source.name}", self.source.dialect)
-        tokens = [_shifted(token, hint.start) for token in _tokens(source)]
-        return TokenStream(self.source, hint.start, hint.start + len(hint.text), tokens)
+        return TokenStream(self.source, hint.start, hint.start + len(hint.text), _hint_tokens(self.source, hint))
 
     def refuse_hints(self, allowed: range = range(0)) -> None:
         """Raise `SqlError` for a hint that nothing has taken, unless it stands before one of the tokens `allowed`."""
@@ -361,6 +389,16 @@ class TokenStream:
     def error_at(self, index: int, problem: str) -> SqlError:
         """Return the error about the token of an index."""
         return self.source.error(self._tokens[index].start if index < self.count else self.stop, problem)
+
+    @property
+    def placeholders(self) -> list[Token]:
+        """The parameters of the text."""
+        return find_placeholders(self.text, self.dialect)
+
+    def located(self, index: int, wrong: LakekitError) -> LakekitError:
+        """Return an error with the place of the token of an index in its message."""
+        wrong.args = self.error_at(index, wrong.message).args
+        return wrong
 
     def wrong(self, wanted: str) -> SqlError:
         """Return the error for what comes where `wanted` should."""
@@ -456,6 +494,12 @@ def _hints(text: str, tokens: Sequence[Token], first: int, stop: int) -> Iterato
                     yield Hint(text[comment[0] + 3 : comment[1] - 2], comment[0] + 3, index)
 
 
+def _hint_tokens(source: SqlText, hint: Hint) -> list[Token]:
+    """Return the tokens of a hint, with their places in the statement's text."""
+    own = SqlText(hint.text, f"hint of {source.name}", source.dialect)
+    return [_shifted(token, hint.start) for token in _tokens(own)]
+
+
 def _comments(text: str, at: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield where the comments of a gap between two tokens begin and end; those in comments are a part of them."""
     while at < stop:
@@ -471,38 +515,6 @@ def _comments(text: str, at: int, stop: int) -> Iterator[tuple[int, int]]:
                 end += 2 if step else 1
             yield at, end
         at = end
-
-
-# ---- places of errors ----------------------------------------------------------------------------
-
-
-def add_position(wrong: LakekitError, tokens: TokenStream) -> None:
-    """Add line, column and caret to the message of an error about a statement, where they are known and missing."""
-    if _POSITION.search(wrong.message):
-        return
-    position = tokens.first_position if isinstance(wrong, SqlError) else _position_of_name(wrong, tokens)
-    if position is None:
-        return
-    located = tokens.source.error(position, wrong.message)
-    wrong.args = located.args
-    if isinstance(wrong, SqlError):
-        wrong.line, wrong.column = located.line, located.column
-
-
-def _position_of_name(wrong: LakekitError, tokens: TokenStream) -> int | None:
-    """Return where the name stands that an error is about; None where it stands nowhere."""
-    if isinstance(wrong, (NotFound, AlreadyExists)):
-        names = [wrong.name]
-    elif isinstance(wrong, SchemaMismatch):
-        names = [wrong.column]
-    elif isinstance(wrong, InvalidOption):
-        names = [wrong.value, wrong.key]
-    else:
-        names = []
-    parts = [part for name in names if name for part in (name, name.rpartition(".")[2]) if part]
-    is_database = isinstance(wrong, (DatabaseNotFound, DatabaseAlreadyExists))
-    positions = (tokens.position_of(part, may_qualify=is_database) for part in parts)
-    return next((position for position in positions if position is not None), None)
 
 
 # ---- texts ---------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_rows_of_a_version_are_inserted(cat):
         ("SELECT id FROM t CLUSTER BY id", "CLUSTER BY", 18),
         ("SELECT count(*) FROM t WITH (NOLOCK)", "WITH", 24),
         ("SELECT id FROM (SELECT id FROM t BEFORE (STATEMENT => 'x')) ORDER BY id", "BEFORE", 34),
-        ("INSERT INTO t SELECT * FROM t BEFORE (STATEMENT => 'x')", "BEFORE", 17),
+        ("INSERT INTO t SELECT * FROM t BEFORE (STATEMENT => 'x')", "BEFORE", 31),
     ],
 )
 def test_a_clause_that_is_not_computed_is_refused(cat, text, word, column):
