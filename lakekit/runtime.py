@@ -176,10 +176,10 @@ class Runtime:
     """
 
     now_ms: Callable[[], int] = now_ms
-    wait: Callable[[float], None] = wait_ms
+    wait_ms: Callable[[float], None] = wait_ms
     new_id: Callable[[], str] = new_id
     elapsed_ms: Callable[[], float] = elapsed_ms
-    scratch: Callable[[], BinaryIO] = open_scratch_file
+    open_scratch_file: Callable[[], BinaryIO] = open_scratch_file
     metadata_cache: LRUCache = field(default_factory=lambda: LRUCache(METADATA_CACHE_BYTES), compare=False, repr=False)
     index_cache: LRUCache = field(default_factory=lambda: LRUCache(INDEX_CACHE_BYTES), compare=False, repr=False)
     uncertain_files: set[str] = field(default_factory=set, compare=False, repr=False)

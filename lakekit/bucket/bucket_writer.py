@@ -349,7 +349,7 @@ class BucketWriter:
             if self._order is not None
             else ()
         )
-        self._buffer = WriteBuffer(key=key, spill_file=spill or make_spill_file(ctx))
+        self._buffer = WriteBuffer(key_columns=key, spill_file=spill or make_spill_file(ctx))
         self._own_spill = spill is None
         self._increment = _Increment()
         self._keeps_input = self.kind == "key" and ctx.options.changelog_producer == "input" and not replaces

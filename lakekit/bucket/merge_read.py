@@ -262,38 +262,42 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
 
 
 def _merge_tasks(
-    tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None, n_rows: int | None
+    tasks: Sequence[MergeTask], column_names: Sequence[str], condition: pl.Expr | None, n_rows: int | None
 ) -> Iterator[pl.DataFrame]:
     """Return the merged rows of some buckets that satisfy the predicate, in the order of the buckets."""
     pieces = (piece for task in tasks for piece in split_by_key_range(task))
     if n_rows is not None:
-        return _merge_first_rows(pieces, names, condition, n_rows)
+        return _merge_first_rows(pieces, column_names, condition, n_rows)
     if (
         tasks[0].key_conditions
         and sum(map(estimate_decoded_bytes, tasks)) <= tasks[0].ctx.options.lakekit_merge_memory_bytes
     ):
         # a value out of range may belong to a row that does not win: then each bucket is read by itself
         with suppress(ValueOutOfRange):
-            sections = _read_versions(tasks, names, condition)
+            sections = _read_versions(tasks, column_names, condition)
             return parallel.map_prefetch(
-                lambda task_section: _merge_section(*task_section, names, condition), sections, parallel.core_count()
+                lambda task_section: _merge_section(*task_section, column_names, condition),
+                sections,
+                parallel.core_count(),
             )
-    return parallel.map_prefetch(lambda piece: read_merged_rows(piece, names, condition), pieces, parallel.core_count())
+    return parallel.map_prefetch(
+        lambda piece: read_merged_rows(piece, column_names, condition), pieces, parallel.core_count()
+    )
 
 
-def read_merged_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    """Return the merged rows that satisfy `condition`, with exactly the columns `names`.
+def read_merged_rows(task: MergeTask, column_names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """Return the merged rows that satisfy `condition`, with exactly the columns `column_names`.
 
-    `names` are columns of the table or of `SYSTEM_DTYPES`.
+    `column_names` are columns of the table or of `SYSTEM_DTYPES`.
     Raises `ValueOutOfRange` for a value that a changed type of its column cannot hold; where the engine selects rows,
     only for values of winning rows.
     """
     try:
-        return _read_task_rows(task, names, condition)
+        return _read_task_rows(task, column_names, condition)
     except ValueOutOfRange:
         if not merge.selects_rows(task.spec):
             raise
-        return _read_task_rows(delete_losing_rows(task), names, condition)
+        return _read_task_rows(delete_losing_rows(task), column_names, condition)
 
 
 def delete_losing_rows(task: MergeTask) -> MergeTask:
@@ -312,50 +316,50 @@ def delete_losing_rows(task: MergeTask) -> MergeTask:
     )
 
 
-def _read_task_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+def _read_task_rows(task: MergeTask, column_names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     if _filters_on_values(task, condition):
         assert condition is not None
         with translate_polars_errors(task.ctx, task.paths):
-            return _merge_filtered(task, names, condition)
-    [(_, versions)] = _read_versions([task], names, condition)
-    return _merge_section(task, versions, names, condition)
+            return _merge_filtered(task, column_names, condition)
+    [(_, versions)] = _read_versions([task], column_names, condition)
+    return _merge_section(task, versions, column_names, condition)
 
 
 def _merge_first_rows(
-    merge_tasks: Iterable[MergeTask], names: Sequence[str], condition: pl.Expr | None, n_rows: int
+    merge_tasks: Iterable[MergeTask], column_names: Sequence[str], condition: pl.Expr | None, n_rows: int
 ) -> Iterator[pl.DataFrame]:
     """Yield those of the first `n_rows` merged rows that satisfy the predicate.
 
     Polars limits before it filters, so that the condition may not drop rows early.
     """
-    used = names if condition is None else list(dict.fromkeys((*names, *condition.meta.root_names())))
+    used = column_names if condition is None else list(dict.fromkeys((*column_names, *condition.meta.root_names())))
     for piece in merge_tasks:
         merged = read_merged_rows(piece, used, None).head(n_rows)
         n_rows -= merged.height
-        yield _filter_merged(merged, condition).select(cols(names))
+        yield _filter_merged(merged, condition).select(cols(column_names))
         if n_rows == 0:
             return
 
 
 def _read_versions(
-    tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None
+    tasks: Sequence[MergeTask], column_names: Sequence[str], condition: pl.Expr | None
 ) -> list[tuple[MergeTask, pl.DataFrame]]:
     """Return each task with the versions that conditions on keys leave, in the columns that its merge needs."""
-    frames = [_scan_versions(task, names, condition) for task in tasks]
+    frames = [_scan_versions(task, column_names, condition) for task in tasks]
     with translate_polars_errors(tasks[0].ctx, [path for task in tasks for path in task.paths]):
         sections = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
     return list(zip(tasks, sections, strict=True))
 
 
-def _scan_versions(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
-    used = {*names, *([] if condition is None else condition.meta.root_names())}
+def _scan_versions(task: MergeTask, column_names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
+    used = {*column_names, *([] if condition is None else condition.meta.root_names())}
     if merge.selects_rows(task.spec):
         needed: AbstractSet[str] = {*task.spec.key_columns, *task.spec.sequence_fields, *used}
         system = _version_columns(task, {*used, KIND} if _needs_row_kinds(task) else used)
     else:
         needed = set(
             merge.required_columns(
-                task.spec, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM_DTYPES]
+                task.spec, [name for name in dict.fromkeys((*column_names, *used)) if name not in SYSTEM_DTYPES]
             )
         )
         system = _version_columns(task, {KIND, *used})
@@ -365,21 +369,21 @@ def _scan_versions(task: MergeTask, names: Sequence[str], condition: pl.Expr | N
 
 
 def _merge_section(
-    task: MergeTask, versions: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None
+    task: MergeTask, versions: pl.DataFrame, column_names: Sequence[str], condition: pl.Expr | None
 ) -> pl.DataFrame:
     """Return the merged rows of a section that satisfy `condition`."""
     if not merge.selects_rows(task.spec):
         check_row_kinds(versions[KIND], task.paths)
         with add_paths_to_errors(task.paths):
             merged = merge.merge_section(versions, task.spec, keep_deletes=task.keeps_deletes)
-        return _filter_merged(merged, condition).select(cols(names))
+        return _filter_merged(merged, condition).select(cols(column_names))
     kinds = KIND in versions.columns  # what is known of the files may have changed since they were scanned
     if kinds:
         _check_kinds_of_task(task, versions[KIND])
     mask = merge.winner_mask(versions, task.spec, keep_deletes=task.keeps_deletes or not kinds)
     filter_columns = [] if condition is None else condition.meta.root_names()
-    winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
-    return _filter_merged(winners, condition).select(cols(names))
+    winners = versions.select(cols(dict.fromkeys((*column_names, *filter_columns)))).filter(pl.Series(mask))
+    return _filter_merged(winners, condition).select(cols(column_names))
 
 
 def _filter_merged(merged_rows: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
@@ -411,15 +415,15 @@ def _filters_on_values(task: MergeTask, condition: pl.Expr | None) -> bool:
     return not {*task.spec.key_columns, *task.spec.sequence_fields}.issuperset(condition.meta.root_names())
 
 
-def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
+def _merge_filtered(task: MergeTask, column_names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Return the winners under a condition on values: reads versions that satisfy it, then keys alone."""
     kinds = _needs_row_kinds(task)
-    used = {*names, *condition.meta.root_names()}
+    used = {*column_names, *condition.meta.root_names()}
     wanted = [name for name in task.ctx.schema.names if name in used or name in task.spec.key_columns]
     payload = _scan_task(task, wanted, system=[name for name in SYSTEM_DTYPES if name in used], row_index=ROW)
     matching = payload.filter(*task.range_conditions, condition).collect()
     if not matching.height:
-        return matching.select(cols(names))
+        return matching.select(cols(column_names))
     keys = _read_keys(task, has_kinds=kinds).filter(*task.range_conditions).collect()
     if kinds:
         _check_kinds_of_task(task, keys[KIND])
@@ -434,7 +438,7 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
             maintain_order="left",
         )
     wins = _mark_winners(task, keys, keep_deletes=task.keeps_deletes or not kinds)
-    return matching.filter(pl.Series(wins[matching[ROW].to_numpy()])).select(cols(names))
+    return matching.filter(pl.Series(wins[matching[ROW].to_numpy()])).select(cols(column_names))
 
 
 def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
@@ -494,9 +498,9 @@ def _version_columns(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
 
 
 def _scan_task(
-    task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None
+    task: MergeTask, column_names: Sequence[str], *, system: Sequence[str], row_index: str | None = None
 ) -> pl.LazyFrame:
-    fields = [task.ctx.schema.field(name) for name in names]
+    fields = [task.ctx.schema.field(name) for name in column_names]
     return scan_files(
         task.ctx,
         task.files,

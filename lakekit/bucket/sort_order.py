@@ -413,12 +413,12 @@ class SortInput:
                 sort_indices(pl.concat([places for _, places in parts], rechunk=True))
             ]
 
-    def _read_range(self, cuts: pl.DataFrame, number: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    def _read_range(self, cuts: pl.DataFrame, range_index: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         """Yield the rows of a range in the order of the scan, with their keys."""
         for batch in self._scan_batches():
             places = self.order.sort_keys(batch)
             if cuts.height:
-                inside = pl.Series(assign_ranges(places, cuts) == number)
+                inside = pl.Series(assign_ranges(places, cuts) == range_index)
                 batch, places = batch.filter(inside), places.filter(inside)  # noqa: PLW2901
             yield batch, places
 

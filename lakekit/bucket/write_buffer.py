@@ -128,7 +128,7 @@ class SpillFile:
         with self._lock:
             try:
                 if self._file is None:
-                    self._file = self.runtime.scratch()
+                    self._file = self.runtime.open_scratch_file()
                 self._file.seek(self._end_offset)
                 self._file.write(data)
             except OSError as wrong:
@@ -182,9 +182,9 @@ class SpilledRun:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WriteBuffer:
-    """The rows of one bucket that are not in a file yet. `key`: the key columns; none in append tables."""
+    """The rows of one bucket that are not in a file yet. `key_columns`: the key columns; none in append tables."""
 
-    key: tuple[str, ...]
+    key_columns: tuple[str, ...]
     spill_file: SpillFile
     memory_bytes: int = 0
     row_count: int = 0
@@ -220,7 +220,7 @@ class WriteBuffer:
             self._runs.append(self._write_run(pl.concat(self._frames)))
             self._frames.clear()
             self.memory_bytes = 0
-        if not self.key:
+        if not self.key_columns:
             yield from (self.spill_file.read(*location) for run in self._runs for location in run.chunk_ranges)
             return
         cuts = self._section_keys(memory_bytes)
@@ -243,7 +243,7 @@ class WriteBuffer:
         self.memory_bytes = self.row_count = 0
 
     def _write_run(self, frame: pl.DataFrame) -> SpilledRun:
-        placed = sort_by_key(frame, self.key) if self.key else frame
+        placed = sort_by_key(frame, self.key_columns) if self.key_columns else frame
         rows = int(
             np.clip(CHUNK_BYTES * placed.height // max(placed.estimated_size(), 1), _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS)
         )
@@ -252,7 +252,7 @@ class WriteBuffer:
             chunk_ranges=tuple(self.spill_file.append(chunk) for chunk in chunks),
             chunk_row_counts=tuple(chunk.height for chunk in chunks),
             chunk_memory_bytes=tuple(int(chunk.estimated_size()) for chunk in chunks),
-            first_keys=placed.select(cols(self.key)).gather_every(rows),
+            first_keys=placed.select(cols(self.key_columns)).gather_every(rows),
         )
 
     def _section_keys(self, memory_bytes: int) -> pl.DataFrame:
@@ -260,22 +260,24 @@ class WriteBuffer:
         firsts = pl.concat([run.first_keys for run in self._runs]).with_columns(
             pl.Series(POSITION, [size for run in self._runs for size in run.chunk_memory_bytes])
         )
-        placed = sort_by_key(firsts, self.key)
+        placed = sort_by_key(firsts, self.key_columns)
         number = placed[POSITION].cum_sum().to_numpy() // max(memory_bytes, 1)
         starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
-        return placed[starts].select(cols(self.key)).unique(maintain_order=True)
+        return placed[starts].select(cols(self.key_columns)).unique(maintain_order=True)
 
     def _section_bounds(self, run: SpilledRun, cuts: pl.DataFrame) -> list[tuple[int, int]]:
         """Return where each section begins in a run, and where the last ends, as (chunk, row)."""
         bounds = [(0, 0)]
         for at in range(cuts.height):
             cut = cuts[at]
-            chunk = _count_smaller(run.first_keys, cut, self.key)
+            chunk = _count_smaller(run.first_keys, cut, self.key_columns)
             bounds.append(
                 (
                     chunk - 1,
                     _count_smaller(
-                        self.spill_file.read(*run.chunk_ranges[chunk - 1]).select(cols(self.key)), cut, self.key
+                        self.spill_file.read(*run.chunk_ranges[chunk - 1]).select(cols(self.key_columns)),
+                        cut,
+                        self.key_columns,
                     ),
                 )
                 if chunk

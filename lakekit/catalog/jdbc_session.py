@@ -360,7 +360,7 @@ class JdbcLock:
                         f"in {self.database.redacted_uri}; nothing was "
                         "changed. Try again, or delete its row of paimon_distributed_locks where its holder is gone"
                     )
-                self.runtime.wait(min(sleep, self.max_sleep_ms))
+                self.runtime.wait_ms(min(sleep, self.max_sleep_ms))
                 sleep *= 2
 
     def _insert_row(self, session: JdbcSession) -> bool:
@@ -389,7 +389,7 @@ class JdbcLock:
                 lambda: session.execute(
                     _DELETE_EXPIRED_LOCK.format(expired=session.dialect.LOCK_EXPIRED_CONDITION), self.lock_id
                 ),
-                self.runtime.wait,
+                self.runtime.wait_ms,
             )
             return True
         if (
@@ -446,7 +446,7 @@ class HeldJdbcLock:
                 return session.execute(_DELETE_OWN_LOCK, lock.lock_id, self.acquired_at)
 
         try:
-            removed = retry_while_busy(leave, lock.runtime.wait)
+            removed = retry_while_busy(leave, lock.runtime.wait_ms)
         except StorageFailed as failed:
             warn_user(
                 f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} "

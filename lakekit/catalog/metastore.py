@@ -275,7 +275,7 @@ def check_own_folder(storage: Storage, root: str, database: str) -> None:
         )
 
 
-def widen_storage(table_location: TableLocation, within: Sequence[str]) -> TableLocation:
+def widen_storage(table_location: TableLocation, folders: Sequence[str]) -> TableLocation:
     """Return a table's location whose storage reaches all of the outermost of some folders above it.
 
     No link below that folder is written, moved or deleted through: not the table's own, nor one that replaces a folder
@@ -283,12 +283,12 @@ def widen_storage(table_location: TableLocation, within: Sequence[str]) -> Table
     """
     root = table_location.paths.root
     above = min(
-        (folder for folder in within if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/"
+        (folder for folder in folders if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/"
     )
     return replace(table_location, storage=confine(table_location.storage, above))
 
 
-def delete_table_files(table_location: TableLocation, within: Sequence[str]) -> None:
+def delete_table_files(table_location: TableLocation, folders: Sequence[str]) -> None:
     """Delete the files of a table below one of some folders, referring files first and its schemas last.
 
     Interrupted, the table is complete or empty, and can be dropped again. Of a table that is a link only the link is
@@ -296,7 +296,9 @@ def delete_table_files(table_location: TableLocation, within: Sequence[str]) -> 
     external paths, since other tables may keep theirs there too. A warning says so.
     """
     layout = table_location.paths
-    own = widen_storage(table_location, within).storage if any(is_below(layout.root, root) for root in within) else None
+    own = (
+        widen_storage(table_location, folders).storage if any(is_below(layout.root, root) for root in folders) else None
+    )
     target = None if own is None else protocol.symlink_target(own, layout.root)
     if own is not None and target is not None:
         own.delete([layout.root])
@@ -346,12 +348,12 @@ def is_below(path: str, root: str) -> bool:
     return path.startswith(f"{root.rstrip('/')}/") and ".." not in path[len(root) :].split("/")
 
 
-def move_table_folder(table_location: TableLocation, target: str, within: Sequence[str]) -> None:
+def move_table_folder(table_location: TableLocation, target: str, folders: Sequence[str]) -> None:
     """Move a table's folder; both paths lie below one of some folders.
 
     Raises: `StorageFailed` where something exists at the target.
     """
-    outermost = [folder for folder in within if not any(is_below(folder, other) for other in within)]
+    outermost = [folder for folder in folders if not any(is_below(folder, other) for other in folders)]
     storage, root = confine(table_location.storage, *outermost), table_location.paths.root
     if protocol.entry_exists(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)

@@ -79,7 +79,7 @@ def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> No
                 raise
         else:
             return
-        REAL_RUNTIME.wait(pause_ms)
+        REAL_RUNTIME.wait_ms(pause_ms)
         pause_ms = min(2 * pause_ms, _MAX_PAUSE_MS)
 
 

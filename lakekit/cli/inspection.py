@@ -114,7 +114,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
 def show_snapshots(table: Table, out: Output) -> None:
     """Print the snapshots as a line of marks (to a terminal), and as rows."""
     if out.format == "table":
-        out.print_text(timeline.timeline_text(history.read_history(table), width=out.width) + "\n")
+        out.print_text(timeline.timeline_text(history.read_snapshot_history(table), width=out.width) + "\n")
     out.print_frame(table.snapshots())
 
 

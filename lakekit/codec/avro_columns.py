@@ -237,23 +237,23 @@ def arrow_type(node: AvroNode) -> pa.DataType:
 
 
 def _record_starts(
-    vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None
+    vectors: VectorReader, node: AvroNode, begins: Ints, ends: Ints, counts: Ints, guess: Guess | None
 ) -> Ints:
     """Return where every record starts, block after block. Guessed starts are not proved yet."""
     if guess is None or not len(counts):
-        return vectors.item_starts(node, first, last, counts)[0]
+        return vectors.item_starts(node, begins, ends, counts)[0]
     guesses = guess(vectors)
-    low = np.searchsorted(guesses, first)
-    is_plausible = np.searchsorted(guesses, last) - low == counts
-    is_plausible &= guesses.take(low, mode="clip") == first if len(guesses) else False
+    low = np.searchsorted(guesses, begins)
+    is_plausible = np.searchsorted(guesses, ends) - low == counts
+    is_plausible &= guesses.take(low, mode="clip") == begins if len(guesses) else False
     if is_plausible.all():
         return guesses
     record_starts = np.empty(int(counts.sum()), np.int64)
     of_record = np.repeat(is_plausible, counts)
-    block_of = np.searchsorted(last, guesses, side="right")
+    block_of = np.searchsorted(ends, guesses, side="right")
     record_starts[of_record] = guesses[is_plausible[block_of]]
     unguessed = ~is_plausible
-    record_starts[~of_record] = vectors.item_starts(node, first[unguessed], last[unguessed], counts[unguessed])[0]
+    record_starts[~of_record] = vectors.item_starts(node, begins[unguessed], ends[unguessed], counts[unguessed])[0]
     return record_starts
 
 

@@ -369,16 +369,16 @@ def xxhash64(data: bytes) -> int:
     return h ^ h >> 32
 
 
-def _rotate_left(x: int, by: int) -> int:
-    return (x << by | x >> 64 - by) & _M64
+def _rotate_left(x: int, bits: int) -> int:
+    return (x << bits | x >> 64 - bits) & _M64
 
 
 def _xxhash_round(lane: int, word: int) -> int:
     return _rotate_left(lane + word * _P2 & _M64, 31) * _P1 & _M64
 
 
-def _rotate_left_array(x: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
-    return x << np.uint64(by) | x >> np.uint64(64 - by)
+def _rotate_left_array(x: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    return x << np.uint64(bits) | x >> np.uint64(64 - bits)
 
 
 def _xxhash_rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) -> NDArray[np.uint64]:

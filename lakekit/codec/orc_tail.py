@@ -156,17 +156,19 @@ def build_message(members: list[ProtobufField]) -> bytes:
     return bytes(out)
 
 
-def integer_member(members: list[ProtobufField] | tuple[ProtobufField, ...], number: int, default: int = 0) -> int:
+def integer_member(
+    members: list[ProtobufField] | tuple[ProtobufField, ...], field_number: int, default: int = 0
+) -> int:
     """Return the first member of that number that is an integer."""
     for part in members:
-        if part.field_number == number and isinstance(part.value, int):
+        if part.field_number == field_number and isinstance(part.value, int):
             return part.value
     return default
 
 
-def bytes_members(members: list[ProtobufField] | tuple[ProtobufField, ...], number: int) -> list[bytes]:
+def bytes_members(members: list[ProtobufField] | tuple[ProtobufField, ...], field_number: int) -> list[bytes]:
     """Return the members of that number that are bytes."""
-    return [part.value for part in members if part.field_number == number and isinstance(part.value, bytes)]
+    return [part.value for part in members if part.field_number == field_number and isinstance(part.value, bytes)]
 
 
 # ---- chunks ----------------------------------------------------------------------------------------------------------
@@ -331,13 +333,13 @@ def parse_tail(data: bytes | memoryview) -> OrcTail:
     )
 
 
-def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
-    """Return the row count in the footer of a file, of which `read(offset, length)` returns bytes.
+def row_count(read_range: Callable[[int, int], bytes], size_bytes: int) -> int:
+    """Return the row count in the footer of a file, of which `read_range(offset, length)` returns bytes.
 
     Raises `Corrupt`, `LimitExceeded` or `Unsupported`.
     """
     first = max(0, size_bytes - _TAIL_BYTES)
-    data = read(first, size_bytes - first)
+    data = read_range(first, size_bytes - first)
     length = data[-1] if data else 0
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
@@ -350,7 +352,7 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
     end = size_bytes - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {size_bytes}", field="footer")
-    footer = data[end - size - first : end - first] if end - size >= first else read(end - size, size)
+    footer = data[end - size - first : end - first] if end - size >= first else read_range(end - size, size)
     return integer_member(parse_members(inflate_all(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
 
 

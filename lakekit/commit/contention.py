@@ -99,7 +99,7 @@ def record_commit(ctx: TableContext, races: int, attempt_ms: float) -> None:
 
 
 def _wait_within(ctx: TableContext, longest_ms: float) -> None:
-    ctx.runtime.wait(longest_ms * int(ctx.runtime.new_id()[:6], 16) / 0xFFFFFF)
+    ctx.runtime.wait_ms(longest_ms * int(ctx.runtime.new_id()[:6], 16) / 0xFFFFFF)
 
 
 def _cache_key(ctx: TableContext) -> Hashable:

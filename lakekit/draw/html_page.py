@@ -53,7 +53,7 @@ class SnapshotView:
 
     snapshot_id: int
     heading: str
-    code: str
+    reading_code: str
     at_argument: str
     manifests: PagePane
     buckets: tuple[PagePane, ...]
@@ -86,7 +86,7 @@ def add_click_targets(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
 
 def snapshot_section(view: SnapshotView) -> str:
     """Return the part of a page that shows one snapshot."""
-    head = f"<h2>{_escape_html(view.heading)}</h2><pre>{_escape_html(view.code)}</pre>"
+    head = f"<h2>{_escape_html(view.heading)}</h2><pre>{_escape_html(view.reading_code)}</pre>"
     buckets = "".join(map(_bucket_section, view.buckets))
     note = f"<p>{_escape_html(view.note)}</p>" if view.note else ""
     manifests = f'<div data-view="manifests">{_pane_section(view.manifests)}</div>'

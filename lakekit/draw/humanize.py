@@ -23,14 +23,14 @@ def format_size(size_bytes: int) -> str:
     return f"{value:.1f} {_BYTE_UNITS[unit]}"
 
 
-def format_count(number: int) -> str:
+def format_count(count: int) -> str:
     """Return a whole number with blanks between groups of three digits: `1 204 000`."""
-    return f"{number:,}".replace(",", " ")
+    return f"{count:,}".replace(",", " ")
 
 
-def plural(number: int, noun: str, nouns: str | None = None) -> str:
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return a count with its noun: `1 file`, `12 files`."""
-    return f"{format_count(number)} {noun if number == 1 else nouns or noun + 's'}"
+    return f"{format_count(count)} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def format_cell(value: object) -> str:

@@ -52,7 +52,7 @@ class LevelFile:
     creation_time: str = ""
 
     @property
-    def obsolete_fraction(self) -> float:
+    def deleted_fraction(self) -> float:
         """The fraction of rows that are hidden by the deletion vector or are delete records; at most 1."""
         lost = self.deleted_row_count + self.delete_row_count
         return min(1.0, lost / self.row_count) if self.row_count > 0 and lost > 0 else 0.0

@@ -77,7 +77,7 @@ class LevelBox:
     top: float
     height: float
     state: str = ""
-    obsolete_fraction: float = 0.0
+    deleted_fraction: float = 0.0
     hint: str = ""
 
     @property
@@ -361,7 +361,7 @@ def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, bucket_st
                 top=drawing.top + room - height,
                 height=height,
                 state=_box_state(bucket_state, group, is_removed=prefix.endswith("removed/")),
-                obsolete_fraction=sum(file.obsolete_fraction * file.row_count for file in group) / rows
+                deleted_fraction=sum(file.deleted_fraction * file.row_count for file in group) / rows
                 if rows > 0
                 else 0.0,
                 hint=file_tooltip(
@@ -429,7 +429,7 @@ def _box_shapes(box: LevelBox, width: float) -> list[Shape]:
     )
     if box.state == "removed":
         return [replace(box_shape, color="removed", is_outline=True)]
-    band = 0.0 if box.obsolete_fraction <= 0 else min(box.height, max(2.0, box.height * box.obsolete_fraction))
+    band = 0.0 if box.deleted_fraction <= 0 else min(box.height, max(2.0, box.height * box.deleted_fraction))
     shapes: list[Shape] = [replace(box_shape, y=box.top + band, height=box.height - band, is_faint=box.state == "dim")]
     if band:
         shapes.append(replace(box_shape, height=band, is_faint=True))

@@ -184,8 +184,8 @@ def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> st
     return cards.html_table([name for name, _ in cells], [[value for _, value in cells]])
 
 
-def _format_optional_count(number: int | None) -> str | None:
-    return None if number is None else format_count(number)
+def _format_optional_count(count: int | None) -> str | None:
+    return None if count is None else format_count(count)
 
 
 def _join_first(items: Sequence[str], limit: int) -> str:

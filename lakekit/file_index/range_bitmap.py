@@ -283,8 +283,8 @@ class _BitSlices:
                 bitmaps.append(self.read_slice(number))
         return bitmaps
 
-    def read_slice(self, number: int, *, is_sound: bool = False) -> BitMap:
-        offset, length = self.slice_ranges[number]
+    def read_slice(self, slice_index: int, *, is_sound: bool = False) -> BitMap:
+        offset, length = self.slice_ranges[slice_index]
         return self._read_bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
 
 

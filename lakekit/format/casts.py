@@ -279,12 +279,12 @@ def _to_millis(column: pl.Series) -> pl.Series:
     return column.dt.epoch("ms") if column.dtype != pl.Datetime("ms") else column.to_physical()
 
 
-def _divide_toward_zero(values: pl.Series, by: int) -> pl.Series:
-    return values.abs() // by * values.sign()
+def _divide_toward_zero(values: pl.Series, divisor: int) -> pl.Series:
+    return values.abs() // divisor * values.sign()
 
 
-def _remainder(values: pl.Series, by: int) -> pl.Series:
-    return values.abs() % by * values.sign()
+def _remainder(values: pl.Series, divisor: int) -> pl.Series:
+    return values.abs() % divisor * values.sign()
 
 
 def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:

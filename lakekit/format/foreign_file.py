@@ -96,9 +96,9 @@ _UNREAD_CODECS = frozenset({"xz"})
 """Codecs that engine 1.4.2 reads only with a library that it does not ship."""
 
 
-def read_avro_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_avro_schema(path: str, read_range: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
-    container_file = container.open_blocks(read(0, size_bytes), path=path)
+    container_file = container.open_blocks(read_range(0, size_bytes), path=path)
     if container_file.codec in _UNREAD_CODECS:
         raise unsupported_encoding(
             path, f"it is compressed by {container_file.codec}, which engine 1.4.2 does not read", "file.compression"
@@ -161,10 +161,10 @@ _ORC_TYPES = {
 _ORC_LIST, _ORC_MAP, _ORC_STRUCT, _ORC_DECIMAL, _ORC_VARCHAR, _ORC_CHAR = 10, 11, 12, 14, 16, 17
 
 
-def read_orc_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_orc_schema(path: str, read_range: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
     try:
-        tail = orc_tail.parse_tail(read(0, size_bytes))
+        tail = orc_tail.parse_tail(read_range(0, size_bytes))
     except Corrupt as error:
         raise error.at(path) from None
     if tail.root.kind != _ORC_STRUCT:
@@ -286,9 +286,11 @@ class _FileTypes(NamedTuple):
     microsecond_columns: Mapping[str, DataType]
 
 
-def read_parquet_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_parquet_schema(
+    path: str, read_range: Callable[[int, int | None], bytes], size_bytes: int
+) -> ForeignFileSchema:
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
-    footer = parquet_footer.read_footer(path, read, size_bytes)
+    footer = parquet_footer.read_footer(path, read_range, size_bytes)
     key_values = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
     elements = footer[2][1][1]
     root, _ = _build_element(elements, 0)
@@ -563,9 +565,9 @@ def detect_format(head: bytes) -> str | None:
 
 
 def read_foreign_schema(
-    format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int
+    format_name: str, path: str, read_range: Callable[[int, int | None], bytes], size_bytes: int
 ) -> ForeignFileSchema:
-    """Return the schema of a file; `read(offset, length)` returns its bytes.
+    """Return the schema of a file; `read_range(offset, length)` returns its bytes.
 
     Raises:
         Corrupt: the file is damaged.
@@ -573,7 +575,7 @@ def read_foreign_schema(
         Unsupported: the released engine or Polars does not read its compression or an encoding.
     """
     try:
-        schema = _SCHEMA_READERS[format_name](path, read, size_bytes)
+        schema = _SCHEMA_READERS[format_name](path, read_range, size_bytes)
     except Corrupt as error:
         raise error.at(path) from None
     except LakekitError:

@@ -71,18 +71,18 @@ def read_row_count_and_end(footer: bytes) -> tuple[int, int]:
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
 
 
-def read_footer(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
-    """Return the footer of a file, of which `read(offset, length)` returns bytes.
+def read_footer(path: str, read_range: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
+    """Return the footer of a file, of which `read_range(offset, length)` returns bytes.
 
     Raises `Corrupt`, `Unsupported` if it is encrypted.
     """
-    data = _read_tail(path, read, size_bytes)
+    data = _read_tail(path, read_range, size_bytes)
     return thrift.decode_struct(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
 
 
-def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
+def _read_tail(path: str, read_range: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
     """Return the end of a file, with its complete footer."""
-    data = read(max(0, size_bytes - _TAIL_BYTES), None)
+    data = read_range(max(0, size_bytes - _TAIL_BYTES), None)
     if data[-4:] == b"PARE":
         raise Unsupported(
             f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
@@ -95,7 +95,7 @@ def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: 
             offset=max(0, size_bytes - 4),
             field="magic",
         )
-    return data if length <= len(data) else read(size_bytes - length, None)
+    return data if length <= len(data) else read_range(size_bytes - length, None)
 
 
 def list_head_end(footer: bytes, offset: int) -> int:
@@ -164,12 +164,12 @@ class ColumnChunk:
         begin = min(self.facts[number][1] for number in (9, 11) if number in self.facts and self.facts[number][1])
         return begin, begin + self.facts[7][1]
 
-    def shift_offsets(self, by: int) -> None:
+    def shift_offsets(self, delta: int) -> None:
         """Move every offset by so many bytes."""
-        if by:
+        if delta:
             self.bytes = None
-            _change_offsets(self._chunk, (2, 4, 6), by.__add__)
-            _change_offsets(self.facts, (9, 10, 11, 14), by.__add__)
+            _change_offsets(self._chunk, (2, 4, 6), delta.__add__)
+            _change_offsets(self.facts, (9, 10, 11, 14), delta.__add__)
 
     def remap_offsets(self, new_offset: Callable[[int], int], growth: int) -> None:
         """Map offsets of pages by `new_offset`, and grow the chunk by `growth` bytes.
@@ -238,10 +238,10 @@ def read_row_groups(footer: bytes, shift: int) -> list[RowGroup]:
     return groups
 
 
-def _change_offsets(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -> None:
+def _change_offsets(members: Struct, numbers: Sequence[int], new_offset: Callable[[int], int]) -> None:
     for number in numbers:
         if number in members and members[number][1]:
-            members[number] = (members[number][0], to(members[number][1]))
+            members[number] = (members[number][0], new_offset(members[number][1]))
 
 
 # ---- schema elements -----------------------------------------------------------

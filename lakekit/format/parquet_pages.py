@@ -138,19 +138,21 @@ def _check_pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str]
         at = body + length
 
 
-def _list_elements(struct: Struct, number: int, kind: int) -> list[Any]:
+def _list_elements(struct: Struct, field_id: int, kind: int) -> list[Any]:
     """Return the elements of a member that is a list of that kind. Raises `Corrupt`."""
-    element_kind, elements = _read_member(struct, number, LIST)
+    element_kind, elements = _read_member(struct, field_id, LIST)
     if elements and element_kind != kind:
-        raise Corrupt(f"elements of kind {element_kind} in member {number}, where {kind} was expected", field="footer")
+        raise Corrupt(
+            f"elements of kind {element_kind} in member {field_id}, where {kind} was expected", field="footer"
+        )
     return list(elements)
 
 
-def _read_member(struct: Struct, number: int, kind: int) -> Any:
+def _read_member(struct: Struct, field_id: int, kind: int) -> Any:
     """Return a member's value. Raises `Corrupt` if it is missing, or of another kind."""
-    member = struct.get(number)
+    member = struct.get(field_id)
     if member is None or member[0] != kind:
-        raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
+        raise Corrupt(f"no member {field_id} of kind {kind} in a Thrift struct", field="footer")
     return member[1]
 
 

@@ -45,7 +45,7 @@ def build_page(table: TableCore, *, snapshots: int = MAX_SNAPSHOTS, letters: int
 
     Raises: what reading the table raises.
     """
-    snapshot_history = history.read_history(table)
+    snapshot_history = history.read_snapshot_history(table)
     moments: list[SnapshotView] = []
     spent = 0
     for mark in reversed(snapshot_history.marks):
@@ -115,7 +115,7 @@ def _snapshot_view(table: TableCore, mark: SnapshotMark) -> SnapshotView:
     return SnapshotView(
         snapshot_id=mark.id,
         heading=timeline.snapshot_tooltip(mark),
-        code=history.format_read_call(table, mark),
+        reading_code=history.format_read_call(table, mark),
         at_argument=repr(mark.tags[0] if mark.retained_by == "tag" else mark.id),
         manifests=tree,
         buckets=buckets,

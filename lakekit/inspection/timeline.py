@@ -1,6 +1,6 @@
 """View model of the timeline: facts of a table for `draw.timeline`, and functions that other history views share.
 
-    read_history(table)             every snapshot, also those that only a tag or a changelog keeps
+    read_snapshot_history(table)    every snapshot, also those that only a tag or a changelog keeps
     file_counts(table, mark)        files of one snapshot: reads its two lists
     format_read_call(table, mark)   the Python that reads the table as of a mark
     parse_condition_text(table, "amount > 3")
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # ---- snapshots -------------------------------------------------------------------------------------------------------
 
 
-def read_history(table: TableCore) -> History:
+def read_snapshot_history(table: TableCore) -> History:
     """Return every snapshot as a mark, by id.
 
     These are the existing snapshots, those that only a tag keeps, and those of which only the changelog is left.

@@ -43,29 +43,30 @@ def delete_roots(
     ctx: TableContext,
     removed_roots: Sequence[GcRoot],
     everything: Sequence[GcRoot],
-    drop: Callable[[], None] | None,
+    delete_root_files: Callable[[], None] | None,
     *,
-    stays: Sequence[GcRoot] = (),
+    new_roots: Sequence[GcRoot] = (),
     deletes: Callable[[Sequence[str]], None] | None = None,
 ) -> UnreachableFiles:
     """Delete some of all roots with the files that only they need, and return these files.
 
-    `drop` deletes the files of the roots themselves; None: nothing is deleted at all. `stays`: roots that `drop` makes.
+    `delete_root_files` deletes the files of the roots themselves; None: nothing is deleted at all. `new_roots`: roots
+    that `delete_root_files` makes.
     `deletes`: deletes the other files, once the roots are deleted; None: the storage does, in this process.
-    Raises what reading the roots raises: if that was before `drop`, nothing changed.
+    Raises what reading the roots raises: if that was before `delete_root_files`, nothing changed.
     """
     paths = {root.path for root in removed_roots}
     retained = [root for root in everything if root.path not in paths]
-    unreachable = _find_unreachable(ctx, removed_roots, retained, stays)
-    if drop is None:
+    unreachable = _find_unreachable(ctx, removed_roots, retained, new_roots)
+    if delete_root_files is None:
         return unreachable
-    drop()
+    delete_root_files()
     if not unreachable.paths:
         return unreachable
-    seen = {root.path: root.snapshot for root in (*retained, *stays)}
+    seen = {root.path: root.snapshot for root in (*retained, *new_roots)}
     came = [root for root in reachability.read_all_roots(ctx) if seen.get(root.path) != root.snapshot]
     if came:
-        unreachable = _find_unreachable(ctx, removed_roots, [*retained, *came], stays)
+        unreachable = _find_unreachable(ctx, removed_roots, [*retained, *came], new_roots)
     (deletes or ctx.storage.delete)(unreachable.paths)
     _remove_empty_directories(ctx, unreachable)
     return unreachable
@@ -251,7 +252,7 @@ def expire_snapshots(
         ctx.storage.delete([root.path for root in expired])
         _write_earliest_hint(ctx, end)
 
-    unreachable = delete_roots(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
+    unreachable = delete_roots(ctx, expired, everything, None if dry_run else drop, new_roots=stays, deletes=deletes)
     return make_deletion_result(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )

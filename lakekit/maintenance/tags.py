@@ -140,7 +140,7 @@ def replace_tag(
             reachability.write_root_file(ctx, path, old.to_json())
             raise _make_expired_error(ctx, tag)
 
-    unreachable = expire.delete_roots(ctx, replaced, everything, None if dry_run else drop, stays=[new])
+    unreachable = expire.delete_roots(ctx, replaced, everything, None if dry_run else drop, new_roots=[new])
     return make_deletion_result(ctx.name, unreachable, dry_run=dry_run)
 
 

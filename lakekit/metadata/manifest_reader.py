@@ -513,5 +513,5 @@ def _read_checked(location: MetadataLocation, name: str, path: str, size_bytes: 
     return data
 
 
-def _format_thousands(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
+def _format_thousands(count: int) -> str:
+    return f"{count:,}".replace(",", " ")

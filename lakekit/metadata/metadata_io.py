@@ -58,7 +58,7 @@ def read_json_file(location: MetadataLocation, path: str, decode: Callable[[byte
         except Corrupt as damaged:
             if damaged.field != SYNTAX_ERROR_FIELD or attempt == READ_ATTEMPTS:
                 raise
-        location.runtime.wait(WAIT_MS)
+        location.runtime.wait_ms(WAIT_MS)
     raise AssertionError
 
 

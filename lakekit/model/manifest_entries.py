@@ -418,8 +418,8 @@ def _value_codes(column: pa.Array) -> Ints:
     return codes
 
 
-def _duplicate_file(entries: ManifestEntries, group: Ints, number: int) -> Corrupt:
-    name = entries.table.column("file_name")[int(np.flatnonzero(group == number)[0])].as_py()
+def _duplicate_file(entries: ManifestEntries, group: Ints, group_number: int) -> Corrupt:
+    name = entries.table.column("file_name")[int(np.flatnonzero(group == group_number)[0])].as_py()
     return Corrupt(
         f"file {name[:120]!a} is added twice; the manifests of this snapshot contradict each other", field="_FILE_NAME"
     )

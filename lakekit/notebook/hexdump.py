@@ -194,15 +194,15 @@ class Bytes(PictureWidget):
         if change["new"] is not None and not self._is_updating:
             self.offset = change["new"]
 
-    def _turn_page(self, by: int) -> None:
-        self.page = min(max(0, self.page + by), max(0, len(self.view.data) - 1) // PAGE_BYTES * PAGE_BYTES)
+    def _turn_page(self, delta: int) -> None:
+        self.page = min(max(0, self.page + delta), max(0, len(self.view.data) - 1) // PAGE_BYTES * PAGE_BYTES)
 
-    def _step_field(self, by: int) -> None:
+    def _step_field(self, steps: int) -> None:
         marks, mark = self.view.spans, self.mark
         if not marks:
             return
         at = (
-            draw.first_span_ending_after(marks, mark.offset) + by
+            draw.first_span_ending_after(marks, mark.offset) + steps
             if mark is not None
             else draw.first_span_ending_after(marks, self.page)
         )

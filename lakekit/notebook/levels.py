@@ -525,7 +525,7 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
         color=shapes.LEVEL_COLORS[min(max(box.level, 0), len(shapes.LEVEL_COLORS) - 1)],
         state=box.state,
         round=2,
-        deleted_fraction=box.obsolete_fraction,
+        deleted_fraction=box.deleted_fraction,
     )
 
 

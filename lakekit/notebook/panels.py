@@ -316,7 +316,7 @@ class Timeline(PictureWidget):
 
     def refresh(self) -> None:
         """Read the snapshots again, and select the newest one if the selected one is gone."""
-        self.history = history.read_history(self.table)
+        self.history = history.read_snapshot_history(self.table)
         self._files.clear()
         marks = self.history.marks
         newest = next((mark.id for mark in reversed(marks) if not mark.retained_by), marks[-1].id if marks else 0)

@@ -87,12 +87,12 @@ _CACHED_TOTALS_BYTES = 400
 class _CachedTotals(NamedTuple):
     """The totals of a column: `totals_by_file[:, i]` for the file `paths[i]`.
 
-    Its bounds are valid only where `bounded`; those of a file without values mean nothing.
+    Its bounds are valid only where `has_bounds`; those of a file without values mean nothing.
     """
 
     paths: pa.Array
     totals_by_file: Ints
-    bounded: Mask
+    has_bounds: Mask
 
 
 def get_cached_totals(
@@ -110,7 +110,7 @@ def get_cached_totals(
         if column_totals is None:
             return np.zeros(len(paths), bool), {}
         at = pc.fill_null(pc.index_in(requested, column_totals.paths), -1).to_numpy().astype(np.int64)
-        is_cached &= (at >= 0) & (column_totals.bounded[at] | (not bounded))
+        is_cached &= (at >= 0) & (column_totals.has_bounds[at] | (not bounded))
         cached[name] = column_totals, at
     return is_cached, {
         name: _sum_totals(column_totals, at[is_cached], bounded=requested_columns[name])
@@ -153,7 +153,7 @@ def cache_totals(
         before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, name))
         if before is not None:
             updated = _merge_totals(before, updated, paths)
-        weight = updated.paths.nbytes + updated.totals_by_file.nbytes + updated.bounded.nbytes + _CACHED_TOTALS_BYTES
+        weight = updated.paths.nbytes + updated.totals_by_file.nbytes + updated.has_bounds.nbytes + _CACHED_TOTALS_BYTES
         ctx.runtime.metadata_cache.put({_cache_key(ctx, name): updated}, weight)
 
 
@@ -188,7 +188,7 @@ def _merge_totals(cached_totals: _CachedTotals, added_totals: _CachedTotals, pat
     return _CachedTotals(
         pa.concat_arrays([cached_totals.paths.filter(stays), added_totals.paths]),
         numbers,
-        np.concatenate([cached_totals.bounded[mask], added_totals.bounded]),
+        np.concatenate([cached_totals.has_bounds[mask], added_totals.has_bounds]),
     )
 
 

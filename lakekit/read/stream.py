@@ -344,7 +344,7 @@ class StreamCursor:
         while start is None:
             if self._is_over():
                 return
-            self.ctx.runtime.wait(self.poll_ms)
+            self.ctx.runtime.wait_ms(self.poll_ms)
             start = self.find_start()
         number = start.next_id
         self.snapshot_before = snapshots.find_change(self.ctx, number - 1) if start.initial_state is None else None
@@ -375,12 +375,12 @@ class StreamCursor:
             if snapshot is None:
                 if self._is_over():
                     break
-                self.ctx.runtime.wait(self.poll_ms)
+                self.ctx.runtime.wait_ms(self.poll_ms)
                 continue
             if self.ends_before(snapshot):
                 break
             if (wait_ms := self.delay_ms(snapshot)) > 0:
-                self.ctx.runtime.wait(min(wait_ms, self.poll_ms) or 1)
+                self.ctx.runtime.wait_ms(min(wait_ms, self.poll_ms) or 1)
                 continue
             source = self.read_batch(snapshot)
             if source is not None:

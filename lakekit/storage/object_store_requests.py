@@ -87,7 +87,7 @@ class RetryBudget:
             or waited_ms + wait_ms > self.max_duration.total_seconds() * 1000
         ):
             return False
-        REAL_RUNTIME.wait(wait_ms)
+        REAL_RUNTIME.wait_ms(wait_ms)
         self._attempt += 1
         return True
 

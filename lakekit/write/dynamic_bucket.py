@@ -99,9 +99,9 @@ class AssignmentRule:
         return (start + hashing.default_bucket(hashes, self.assigner_count)) % self.channel_count
 
 
-def _java_remainder(number: int, by: int) -> int:
+def _java_remainder(number: int, divisor: int) -> int:
     """Return Java's remainder, which has the sign of the number."""
-    return -(-number % by) if number < 0 else number % by
+    return -(-number % divisor) if number < 0 else number % divisor
 
 
 @dataclass(slots=True, kw_only=True)

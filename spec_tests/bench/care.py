@@ -152,7 +152,7 @@ class Bench:
             if len(waits) == 1:
                 table.append(row)
 
-        handle = replace(table._context(), runtime=Runtime(wait=wait))
+        handle = replace(table._context(), runtime=Runtime(wait_ms=wait))
         stream = following.follow_table(handle, start="latest", consumer=None, until=None, poll=None)
         for _ in range(100):
             waits.clear()

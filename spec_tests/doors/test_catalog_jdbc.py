@@ -267,7 +267,7 @@ def test_where_times_mean_nothing_a_lock_is_watched_before_it_is_removed(lock, a
     def wait(duration_ms):
         at[0] += duration_ms
 
-    watching = replace(lock, timeout_ms=10_000, max_sleep_ms=1000, runtime=Runtime(elapsed_ms=lambda: at[0], wait=wait))
+    watching = replace(lock, timeout_ms=10_000, max_sleep_ms=1000, runtime=Runtime(elapsed_ms=lambda: at[0], wait_ms=wait))
     with watching.hold():
         assert 15_000 < at[0] < 17_000  # as long as its row says, and five seconds more
         assert ask("SELECT count(*) FROM paimon_distributed_locks") == [(1,)]

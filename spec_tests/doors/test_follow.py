@@ -415,7 +415,7 @@ class Clock:
         self.happens.pop(0)()
 
     def runtime(self):
-        return replace(REAL_RUNTIME, wait=self.wait)
+        return replace(REAL_RUNTIME, wait_ms=self.wait)
 
 
 def test_it_waits_and_looks_again(tmp_path):

@@ -15,7 +15,7 @@ from lakekit.cli.main import EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, main
 from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, render_page
 from lakekit.draw.shapes import Drawing
 from lakekit.inspection.html_page import MAX_BUCKETS, MAX_SNAPSHOTS, build_page
-from lakekit.inspection.timeline import read_history
+from lakekit.inspection.timeline import read_snapshot_history
 from spec_tests.browser import tables
 from spec_tests.doors.views import CASES, TABLES, table
 
@@ -119,7 +119,7 @@ def test_any_table_is_a_page(case):
         text = build_page(opened)
     except lk.Unsupported:
         return
-    assert len(Parts(text).all("section")) == min(MAX_SNAPSHOTS, len(read_history(opened).marks))
+    assert len(Parts(text).all("section")) == min(MAX_SNAPSHOTS, len(read_snapshot_history(opened).marks))
 
 
 def test_a_snapshot_that_cannot_be_read_says_why(tmp_path):
@@ -132,7 +132,7 @@ def test_a_snapshot_that_cannot_be_read_says_why(tmp_path):
 
 def test_a_page_of_nothing_but_names():
     bare = PagePane(heading="manifests", note="gone")
-    moment = SnapshotView(snapshot_id=1, heading="1 APPEND", code="t.scan(at=1)", at_argument="1", manifests=bare, buckets=(bare,), note="two more")
+    moment = SnapshotView(snapshot_id=1, heading="1 APPEND", reading_code="t.scan(at=1)", at_argument="1", manifests=bare, buckets=(bare,), note="two more")
     drawing = Drawing(width=1, height=1, shapes=(), description="nothing")
     text = render_page(HtmlPage(name="t", table_facts=[("location", "x")], open_code="lk.open('x')", timeline=drawing, snapshots=(moment,), snapshot_count=1))
     assert Parts(text).all("svg") == [{"role": "img", "aria-label": "nothing", "viewbox": "0 0 1 1", "width": "100%", "xmlns": "http://www.w3.org/2000/svg"}]

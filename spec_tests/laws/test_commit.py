@@ -164,7 +164,7 @@ def lost(rivals: int, **options: str) -> tuple[Interrupted, TableContext, list[f
     store = Interrupted()
     store.put(f"{ROOT}/schema/schema-0", schema(options=options))
     waits: list[float] = []
-    handle = opened(store, Runtime(wait=waits.append, metadata_cache=LRUCache(1 << 20)))
+    handle = opened(store, Runtime(wait_ms=waits.append, metadata_cache=LRUCache(1 << 20)))
     store.rivals = rivals
     return store, handle, waits
 
@@ -198,7 +198,7 @@ def test_lost_races_end():
 def test_who_lost_races_leaves_room_before_the_next_commit():
     store, t, waits = lost(0)
     times = count(step=100)
-    t = opened(store, Runtime(wait=waits.append, elapsed_ms=lambda: next(times), metadata_cache=LRUCache(1 << 20)))
+    t = opened(store, Runtime(wait_ms=waits.append, elapsed_ms=lambda: next(times), metadata_cache=LRUCache(1 << 20)))
     commit(t, [message(new=["f1"])], 1)
     assert waits == []
     store.rivals = 3

@@ -141,7 +141,7 @@ def test_boxes_stay_inside_and_never_overlap(some, probe):
     for box in found.boxes:
         assert LEFT_SHARE - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT_SHARE + 1e-9
         assert 0 <= box.top < box.top + box.height <= found.height
-        assert 0 <= box.obsolete_fraction <= 1
+        assert 0 <= box.deleted_fraction <= 1
     for at, one in enumerate(found.boxes):
         assert not any(overlaps(one, two) for two in found.boxes[at + 1 :])
     assert len({box.key for box in found.boxes}) == len(found.boxes)

@@ -128,7 +128,7 @@ def test_the_unmerged_rows_are_in_the_order_of_age(case):
 def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory):
     frame = arrived(case)
     whole = flushed(case, frame)
-    buffer = WriteBuffer(key=case.key, spill_file=SpillFile(runtime=runtime.REAL_RUNTIME))
+    buffer = WriteBuffer(key_columns=case.key, spill_file=SpillFile(runtime=runtime.REAL_RUNTIME))
     ends = sorted(data.draw(st.lists(st.integers(0, frame.height), max_size=4)))
     with pytest.MonkeyPatch.context() as patch, closing(buffer.spill_file):
         patch.setattr("lakekit.bucket.write_buffer._MIN_CHUNK_ROWS", chunk)
@@ -152,7 +152,7 @@ def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory)
 @pytest.mark.long
 def test_sections_of_a_spilled_buffer_keep_within_the_memory():
     frame = pl.DataFrame({"k": pl.arange(0, 100_000, eager=True).shuffle(seed=1), "v": pl.arange(0, 100_000, eager=True)})
-    buffer = WriteBuffer(key=("k",), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME))
+    buffer = WriteBuffer(key_columns=("k",), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakekit.bucket.write_buffer.CHUNK_BYTES", 16_000)
         for start in range(0, frame.height, 10_000):
@@ -171,7 +171,7 @@ def test_sections_of_a_spilled_buffer_keep_within_the_memory():
 
 def test_rows_without_key_come_back_as_they_came():
     frame = pl.DataFrame({"v": pl.arange(0, 1000, eager=True).shuffle(seed=1)})
-    buffer = WriteBuffer(key=(), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME, compression="lz4"))
+    buffer = WriteBuffer(key_columns=(), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME, compression="lz4"))
     for start in range(0, 1000, 300):
         buffer.add(frame[start : start + 300])
         buffer.spill_to_disk()
@@ -181,7 +181,7 @@ def test_rows_without_key_come_back_as_they_came():
 
 
 def test_a_full_scratch_file_takes_no_more_and_a_full_disk_is_told():
-    buffer = WriteBuffer(key=(), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME, max_bytes=1))
+    buffer = WriteBuffer(key_columns=(), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME, max_bytes=1))
     buffer.add(pl.DataFrame({"v": [1]}))
     assert buffer.spill_to_disk(), "the first run finds the file empty"
     buffer.add(pl.DataFrame({"v": [2]}))
@@ -192,7 +192,7 @@ def test_a_full_scratch_file_takes_no_more_and_a_full_disk_is_told():
     def full():
         raise OSError(28, "No space left on device")
 
-    broken = WriteBuffer(key=(), spill_file=SpillFile(runtime=runtime.Runtime(scratch=full)))
+    broken = WriteBuffer(key_columns=(), spill_file=SpillFile(runtime=runtime.Runtime(open_scratch_file=full)))
     broken.add(pl.DataFrame({"v": [1]}))
     with pytest.raises(StorageFailed, match="No space left on device"):
         broken.spill_to_disk()

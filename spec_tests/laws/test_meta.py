@@ -52,7 +52,7 @@ class Waiting:
     waits: list[float] = field(default_factory=list)
 
     def runtime(self) -> Runtime:
-        return Runtime(wait=self._wait)
+        return Runtime(wait_ms=self._wait)
 
     def _wait(self, duration_ms: float) -> None:
         self.waits.append(duration_ms)

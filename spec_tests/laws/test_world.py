@@ -148,7 +148,7 @@ def test_a_wall_clock_shows_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_real_world_goes_on_and_pickles() -> None:
     before_ms = runtime.elapsed_ms()
     before, ids = runtime.REAL_RUNTIME.now_ms(), {runtime.REAL_RUNTIME.new_id() for _ in range(100)}
-    runtime.REAL_RUNTIME.wait(1)
+    runtime.REAL_RUNTIME.wait_ms(1)
     assert runtime.REAL_RUNTIME.now_ms() >= before > 1_600_000_000_000
     assert len(ids) == 100
     assert {(one.version, one.variant) for one in map(uuid.UUID, ids)} == {(4, uuid.RFC_4122)}

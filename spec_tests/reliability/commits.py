@@ -46,7 +46,7 @@ def schema(*, keys: bool = True, partitioned: bool = True, options: Mapping[str,
 
 def opened(storage: Storage, runtime: Runtime | None = None) -> TableContext:
     """The table as a process that has just begun sees it: nothing is remembered, and nobody waits."""
-    fresh = Runtime(wait=lambda _: None, metadata_cache=LRUCache(64 << 20)) if runtime is None else runtime
+    fresh = Runtime(wait_ms=lambda _: None, metadata_cache=LRUCache(64 << 20)) if runtime is None else runtime
     return open_context(ROOT, storage=storage, name="t", runtime=fresh)
 
 

@@ -69,7 +69,7 @@ def test_who_has_the_turn_tries_again_at_once_and_gives_it_back():
     store, waits = Busy(), list[float]()
     store.put(f"{ROOT}/schema/schema-0", schema())
     store.rivals = 4
-    table = opened(store, Runtime(wait=waits.append, metadata_cache=LRUCache(1 << 20)))
+    table = opened(store, Runtime(wait_ms=waits.append, metadata_cache=LRUCache(1 << 20)))
     told = commit(table, [message(new=["f"])], 1)
     assert (told.snapshot_ids, told.retry_count, waits, store.turns) == ((5,), 4, [], 0)
     assert [name for *_, name in live(table)] == ["f", "r0", "r1", "r2", "r3"]

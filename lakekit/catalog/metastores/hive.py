@@ -492,7 +492,7 @@ class HiveMetastore:
             number = {"lockid": response["lockid"]}
             try:
                 while response["state"] == _LOCK_WAITING and runtime.elapsed_ms() - started < patience:
-                    runtime.wait(min(sleep, longest))
+                    runtime.wait_ms(min(sleep, longest))
                     sleep *= 2
                     response = client.call_method("check_lock", number)
                 if response["state"] != _LOCK_ACQUIRED:

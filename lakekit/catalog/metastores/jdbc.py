@@ -119,7 +119,7 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
         ),
         storage=settings.storage,
         root=settings.warehouse,
-        key=settings.of("catalog-key"),
+        catalog_key=settings.of("catalog-key"),
         is_locking=settings.lock_enabled,
         timeout_ms=settings.of("lock-acquire-timeout"),
         max_sleep_ms=settings.of("lock-check-max-sleep"),
@@ -132,12 +132,12 @@ def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcMetastore:
-    """Databases and tables of the catalog `key`, which are rows of tables in a SQL database."""
+    """Databases and tables of the catalog `catalog_key`, which are rows of tables in a SQL database."""
 
     sql_database: JdbcDatabase
     storage: Storage
     root: str
-    key: str
+    catalog_key: str
     is_locking: bool
     timeout_ms: int
     max_sleep_ms: int
@@ -156,13 +156,14 @@ class JdbcMetastore:
             names = [
                 row[0]
                 for row in session.query(
-                    "SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key
+                    "SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.catalog_key
                 )
             ]
             names += [
                 row[0]
                 for row in session.query(
-                    "SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key
+                    "SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?",
+                    self.catalog_key,
                 )
             ]
         return sorted({database for database in names if identifier.is_database_name(database)})
@@ -173,7 +174,7 @@ class JdbcMetastore:
                 f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}"
                 for table in ("paimon_database_properties", "paimon_tables")
             )
-            return any((database,) in session.query(query, self.key, database) for query in queries)
+            return any((database,) in session.query(query, self.catalog_key, database) for query in queries)
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         path = build_path(self.root, database)
@@ -190,10 +191,10 @@ class JdbcMetastore:
         def insert() -> None:
             with self._open_session() as session, session.transaction():
                 for name, value in stored.items():
-                    session.execute(_ADD_PROPERTY, self.key, database, name, value)
+                    session.execute(_ADD_PROPERTY, self.catalog_key, database, name, value)
 
         try:
-            retry_while_busy(insert, REAL_RUNTIME.wait)
+            retry_while_busy(insert, REAL_RUNTIME.wait_ms)
         except DuplicateKey:
             raise DatabaseAlreadyExists(
                 f'database {database} is in "{self.address}" already, perhaps spelt with other cases', name=database
@@ -215,20 +216,20 @@ class JdbcMetastore:
                 for name in (*properties, *removed):
                     session.execute(
                         f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?",
-                        self.key,
+                        self.catalog_key,
                         database,
                         name,
                     )
                 for name, value in properties.items():
-                    session.execute(_ADD_PROPERTY, self.key, database, name, value)
+                    session.execute(_ADD_PROPERTY, self.catalog_key, database, name, value)
 
-        retry_while_busy(change, REAL_RUNTIME.wait)
+        retry_while_busy(change, REAL_RUNTIME.wait_ms)
 
     def properties(self, database: str) -> dict[str, str]:
         with self._open_session() as session:
             rows = session.query(
                 f"SELECT property_key, property_value FROM paimon_database_properties {_OF_DATABASE}",
-                self.key,
+                self.catalog_key,
                 database,
             )
         return {name: value for name, value in sorted(rows) if name != _EXISTS_PROPERTY}
@@ -239,10 +240,10 @@ class JdbcMetastore:
         def delete() -> None:
             with self._open_session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties", *views):
-                    session.execute(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
+                    session.execute(f"DELETE FROM {table} {_OF_DATABASE}", self.catalog_key, database)
 
         raw = self._table_names(database)
-        retry_while_busy(delete, REAL_RUNTIME.wait)
+        retry_while_busy(delete, REAL_RUNTIME.wait_ms)
         if odd := [table for table in raw if not identifier.is_table_name(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
             warn_user(
@@ -271,7 +272,7 @@ class JdbcMetastore:
         """Return the table names in the database's rows, unchecked."""
         with self._open_session() as session:
             rows = session.query(
-                f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database
+                f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.catalog_key, database
             )
         return sorted(table for owner, table in rows if owner == database)
 
@@ -284,7 +285,7 @@ class JdbcMetastore:
             return False
         with self._open_session() as session:
             return (database, table) in session.query(
-                f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table
+                f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.catalog_key, database, table
             )
 
     def locate(self, name: Identifier) -> TableLocation:
@@ -334,9 +335,9 @@ class JdbcMetastore:
         def delete() -> None:
             with self._open_session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
-                    session.execute(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
+                    session.execute(f"DELETE FROM {table} {_OF_TABLE}", self.catalog_key, name.database, name.table)
 
-        retry_while_busy(delete, REAL_RUNTIME.wait)
+        retry_while_busy(delete, REAL_RUNTIME.wait_ms)
         metastore.delete_table_files(self.locate(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
@@ -357,7 +358,7 @@ class JdbcMetastore:
             with self._open_session() as session:
                 rows = session.query(
                     f"SELECT database_name, view_name, view_schema FROM {_VIEWS_TABLE} {_OF_DATABASE}",
-                    self.key,
+                    self.catalog_key,
                     database,
                 )
         except MissingDatabaseTable:
@@ -372,7 +373,7 @@ class JdbcMetastore:
                 session.execute(
                     f"INSERT INTO {_VIEWS_TABLE} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, "
                     "?, ?)",
-                    self.key,
+                    self.catalog_key,
                     *name_of,
                     text,
                 )
@@ -381,7 +382,7 @@ class JdbcMetastore:
         with self._open_session() as session:
             create_if_missing(lambda: session.execute(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS_TABLE))
         try:
-            retry_while_busy(insert, REAL_RUNTIME.wait)
+            retry_while_busy(insert, REAL_RUNTIME.wait_ms)
         except DuplicateKey:
             raise ViewAlreadyExists(
                 f"{name.full} is a view in {self.address} already, perhaps spelt with other cases",
@@ -395,10 +396,13 @@ class JdbcMetastore:
         def delete() -> None:
             with self._open_session() as session:
                 session.execute(
-                    f"DELETE FROM {_VIEWS_TABLE} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table
+                    f"DELETE FROM {_VIEWS_TABLE} {_OF_DATABASE} AND view_name = ?",
+                    self.catalog_key,
+                    name.database,
+                    name.table,
                 )
 
-        retry_while_busy(delete, REAL_RUNTIME.wait)
+        retry_while_busy(delete, REAL_RUNTIME.wait_ms)
         return True
 
     # ---- parts -----------------------------------------------------------------------------------
@@ -408,22 +412,22 @@ class JdbcMetastore:
             with self._open_session() as session:
                 session.execute(
                     "INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)",
-                    self.key,
+                    self.catalog_key,
                     name.database,
                     name.table,
                 )
 
-        retry_while_busy(insert, REAL_RUNTIME.wait)
+        retry_while_busy(insert, REAL_RUNTIME.wait_ms)
 
     def _move_rows(self, old: Identifier, new: Identifier) -> None:
         def update() -> None:
             with self._open_session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
-                    values = (new.database, new.table, self.key, old.database, old.table)
+                    values = (new.database, new.table, self.catalog_key, old.database, old.table)
                     session.execute(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
 
         try:
-            retry_while_busy(update, REAL_RUNTIME.wait)
+            retry_while_busy(update, REAL_RUNTIME.wait_ms)
         except DuplicateKey:
             raise TableAlreadyExists(
                 f"{self.address} has a row for {new.full} already; {old.full} keeps its name",
@@ -439,7 +443,7 @@ class JdbcMetastore:
             with self._open_session() as session:
                 rows = session.query(
                     f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?",
-                    self.key,
+                    self.catalog_key,
                     name.database,
                     name.table,
                 )
@@ -484,11 +488,11 @@ class JdbcMetastore:
 
         def replace() -> None:
             with self._open_session() as session, session.transaction():
-                session.execute(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
+                session.execute(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.catalog_key, database, table)
                 for key, value in copied.items():
-                    session.execute(_ADD_OPTION, self.key, database, table, key, value)
+                    session.execute(_ADD_OPTION, self.catalog_key, database, table, key, value)
 
-        retry_while_busy(replace, REAL_RUNTIME.wait)
+        retry_while_busy(replace, REAL_RUNTIME.wait_ms)
 
     def lock(self, database: str, table: str) -> JdbcLock:
         """Return the lock of a table; for a branch other than main, the branch name follows the name in `table`."""
@@ -496,7 +500,7 @@ class JdbcMetastore:
             pass
         return JdbcLock(
             database=self.sql_database,
-            lock_id=f"{self.key}.{database}.{table}",
+            lock_id=f"{self.catalog_key}.{database}.{table}",
             timeout_ms=self.timeout_ms,
             max_sleep_ms=self.max_sleep_ms,
         )
