@@ -207,7 +207,9 @@ class MergeTree:
             is_expired=None if due is None else due.may_have_expired_rows,
         )
 
-    def _compaction_job(self, looking: RecordingLookup, flushed: Mapping[str, pl.DataFrame]) -> CompactionJob:
+    def _compaction_job(
+        self, recording_lookup: RecordingLookup, flushed_keys: Mapping[str, pl.DataFrame]
+    ) -> CompactionJob:
         return CompactionJob(
             ctx=self.ctx,
             partition=self.partition,
@@ -216,9 +218,9 @@ class MergeTree:
             file_names=self.file_names,
             spec=self.spec,
             deletions={} if self.vectors is None else self.vectors.positions,
-            find_previous_rows=looking,
-            deletion_vectors_only=not looking.columns and not self.spec.ignores_deletes,
-            flushed_keys=flushed,
+            find_previous_rows=recording_lookup,
+            deletion_vectors_only=not recording_lookup.columns and not self.spec.ignores_deletes,
+            flushed_keys=flushed_keys,
             writes_changelog=not self.ignores_existing,
             snapshot_id=self.restored_bucket.snapshot_id,
         )

@@ -115,7 +115,7 @@ def compact_unit(compaction_job: CompactionJob, unit: CompactionUnit) -> Compact
     try:
         if unit.is_per_file:
             for file in unit.files:
-                work.rewrite([_KeyRange(files=(file,), is_in_sequence=True)], drops=work.drops_deletes)
+                work.rewrite([_KeyRange(files=(file,), is_in_sequence=True)], drops_deletes=work.drops_deletes)
         else:
             _compact_sections(work)
     except BaseException:
@@ -217,7 +217,7 @@ class _CompactionRun:
         if len(pending) == 1 and len(pending[0].files) == 1:
             self.upgrade(pending[0])
         elif pending:
-            self.rewrite(pending, drops=self.drops_deletes)
+            self.rewrite(pending, drops_deletes=self.drops_deletes)
 
     def upgrade(self, section: _KeyRange) -> None:
         """Move a file to the output level; rewrite it if it cannot be moved unchanged (ENGINE 2.5, 2.7)."""
@@ -232,26 +232,28 @@ class _CompactionRun:
             or options.compaction_force_rewrite_all_files
             or self._is_due(file)
         ):
-            self.rewrite([section], drops=self.drops_deletes)
+            self.rewrite([section], drops_deletes=self.drops_deletes)
         elif file.level != output:
             mode = self._changelog_mode([file])
             if mode in ("lookup", "first-row") and self._needs_rewrite_to_upgrade(
                 is_last_level=last, may_retract=retracts
             ):
-                self.rewrite([section], drops=options.deletion_vectors_enabled)
+                self.rewrite([section], drops_deletes=options.deletion_vectors_enabled)
                 return
             if mode == "lookup" and self.compaction_job.deletion_vectors_only:
                 self._look_up_keys_of_moved([section])
             elif mode != "plain":
-                for _ in self._merge_slices([section], mode, drops=False):
+                for _ in self._merge_slices([section], mode, drops_deletes=False):
                     pass  # only the changelog is needed, and, with deletion vectors, the rows that lookups mark
             self.removed_files.append(file)
             self.added_files.append(replace(file, level=output))
 
-    def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
+    def rewrite(self, sections: Sequence[_KeyRange], *, drops_deletes: bool) -> None:
         """Read and merge the files of some sections, and write the rows to new files."""
         frames = self._merge_slices(
-            sections, self._changelog_mode([file for section in sections for file in section.files]), drops=drops
+            sections,
+            self._changelog_mode([file for section in sections for file in section.files]),
+            drops_deletes=drops_deletes,
         )
         keys: list[pl.DataFrame] = []
         written = self._write_files(
@@ -316,7 +318,7 @@ class _CompactionRun:
     # ---- rows
 
     def _merge_slices(
-        self, sections: Sequence[_KeyRange], mode: ChangelogMode, *, drops: bool
+        self, sections: Sequence[_KeyRange], mode: ChangelogMode, *, drops_deletes: bool
     ) -> Iterator[pl.DataFrame]:
         """Yield the merged rows of some sections in key order, slice by slice, and write their changelog."""
         waiting: list[pl.DataFrame] = []
@@ -328,13 +330,13 @@ class _CompactionRun:
         ):
             # the versions of a slice are released before its merged rows are written
             if mode == "lookup" and self.compaction_job.deletion_vectors_only:
-                yield self._merge_in_key_order(piece, self._read_and_look_up(piece), drops=drops)
+                yield self._merge_in_key_order(piece, self._read_and_look_up(piece), drops_deletes=drops_deletes)
             elif mode != "plain":
-                yield self._merge_with_changelog(piece, mode, waiting, drops=drops)
+                yield self._merge_with_changelog(piece, mode, waiting, drops_deletes=drops_deletes)
             elif overlaps:
-                yield self._merge_in_key_order(piece, self._merge_candidates(piece), drops=drops)
+                yield self._merge_in_key_order(piece, self._merge_candidates(piece), drops_deletes=drops_deletes)
             else:
-                yield _drop_deletes(self._read_versions(piece, levelled=False), drops=drops)
+                yield _drop_deletes(self._read_versions(piece, with_level=False), drops_deletes=drops_deletes)
         self._write_changelog(waiting)
 
     def _read_and_look_up(self, task: MergeTask) -> pl.DataFrame:
@@ -345,11 +347,11 @@ class _CompactionRun:
         level0_keys = [self.compaction_job.flushed_keys.get(file.name) for file in task.files if file.level == 0]
         cached_keys = [keys for keys in level0_keys if keys is not None]
         if len(cached_keys) == len(level0_keys) and not task.range_conditions and self.expiration is None:
-            versions = self._read_versions(task, levelled=False)
+            versions = self._read_versions(task, with_level=False)
             for keys in cached_keys:
                 self.compaction_job.find_previous_rows(keys)
             return versions
-        versions = self._read_versions(task, levelled=True)
+        versions = self._read_versions(task, with_level=True)
         # by gather, as a filter is a query, which would wait for the threads of other queries
         level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
         self.compaction_job.find_previous_rows(
@@ -380,11 +382,11 @@ class _CompactionRun:
         self.compaction_job.find_previous_rows(keys)
 
     def _merge_with_changelog(
-        self, task: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
+        self, task: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops_deletes: bool
     ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
         key = self.compaction_job.spec.key_columns
-        result, changes = self._merge_section(self._read_versions(task, levelled=True), mode)
+        result, changes = self._merge_section(self._read_versions(task, with_level=True), mode)
         if changes is not None and changes.height:
             waiting.append(sort_by_key(changes, key))
             del changes
@@ -393,7 +395,7 @@ class _CompactionRun:
             > self.compaction_job.ctx.options.lakekit_merge_memory_bytes // 4
         ):
             self._write_changelog(waiting)
-        merged = result.filter(pl.col(KIND) & 1 == 0) if drops else result
+        merged = result.filter(pl.col(KIND) & 1 == 0) if drops_deletes else result
         return sort_by_key(merged, key)
 
     def _merge_section(self, section: pl.DataFrame, mode: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
@@ -402,7 +404,7 @@ class _CompactionRun:
         tells = self.compaction_job.writes_changelog and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
         compared = merge.select_compared_fields(
-            rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
+            rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored_columns=ignored
         )
         if mode == "first-row":
             return lookup.merge_first_rows(
@@ -410,7 +412,7 @@ class _CompactionRun:
             )
         if mode == "lookup":
             return lookup.merge_with_lookup(
-                section, rule, self.compaction_job.find_previous_rows, compared=compared, writes_changelog=tells
+                section, rule, self.compaction_job.find_previous_rows, compared_fields=compared, writes_changelog=tells
             )
         return lookup.merge_for_full_compaction(section, rule, self.compaction_job.levels.max_level, compared)
 
@@ -432,10 +434,10 @@ class _CompactionRun:
             snapshot_id=job.snapshot_id,
         )
 
-    def _merge_in_key_order(self, task: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+    def _merge_in_key_order(self, task: MergeTask, section: pl.DataFrame, *, drops_deletes: bool) -> pl.DataFrame:
         """Return the merged rows of a slice in key order."""
         with add_paths_to_errors(task.paths):
-            return _merge_by_key(section, self.compaction_job.spec, drops=drops)
+            return _merge_by_key(section, self.compaction_job.spec, drops_deletes=drops_deletes)
 
     def _merge_candidates(self, task: MergeTask) -> pl.DataFrame:
         """Return the rows from which the merged rows of a slice are made.
@@ -444,7 +446,7 @@ class _CompactionRun:
         today.
         """
         try:
-            return self._read_versions(task, levelled=task.spec.needs_lookup)
+            return self._read_versions(task, with_level=task.spec.needs_lookup)
         except ValueOutOfRange:
             if (
                 not merge.selects_rows(task.spec)
@@ -452,14 +454,14 @@ class _CompactionRun:
                 or task.ctx.options.sequence_snapshot_ordering
             ):
                 raise
-            return self._read_versions(delete_losing_rows(task), levelled=task.spec.needs_lookup)
+            return self._read_versions(delete_losing_rows(task), with_level=task.spec.needs_lookup)
 
-    def _read_versions(self, task: MergeTask, *, levelled: bool) -> pl.DataFrame:
+    def _read_versions(self, task: MergeTask, *, with_level: bool) -> pl.DataFrame:
         """Return all rows of a slice, oldest run first, without deleted and expired ones.
 
-        If `levelled`, with the level that each came from.
+        If `with_level`, with the level that each came from.
         """
-        system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
+        system = [SEQUENCE, KIND, LEVEL] if with_level else [SEQUENCE, KIND]
         with translate_polars_errors(task.ctx, task.paths):
             if task.ctx.options.sequence_snapshot_ordering:
                 versions = pl.concat(
@@ -525,22 +527,22 @@ def _capture_keys(
         yield frame
 
 
-def _merge_by_key(section: pl.DataFrame, spec: MergeSpec, *, drops: bool) -> pl.DataFrame:
+def _merge_by_key(section: pl.DataFrame, spec: MergeSpec, *, drops_deletes: bool) -> pl.DataFrame:
     """Return the merged rows in key order; a row that is the only one of its key stays as it is."""
     if merge.selects_rows(spec):
         # in one chunk first, as in `sort_by_key`; the frame read is released, so that rows are held twice at most
         section = section.rechunk()
-        rows = np.flatnonzero(merge.winner_mask(section, spec, keep_deletes=not drops))
+        rows = np.flatnonzero(merge.winner_mask(section, spec, keep_deletes=not drops_deletes))
         # by columns, as a query of Polars would wait for the threads of other queries
         keys = pl.DataFrame([section.get_column(name) for name in spec.key_columns])
         return _drop_level_column(section)[rows[keyed.key_order(keys[rows], spec.key_columns)]]
-    merged = merge.merge_section(section, spec, keep_deletes=not drops)
+    merged = merge.merge_section(section, spec, keep_deletes=not drops_deletes)
     return sort_by_key(merged, spec.key_columns)
 
 
-def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
-    """Return the rows of files that overlap no other, in key order, without deletes if `drops`."""
-    return section.filter(pl.col(KIND) & 1 == 0) if drops else section
+def _drop_deletes(section: pl.DataFrame, *, drops_deletes: bool) -> pl.DataFrame:
+    """Return the rows of files that overlap no other, in key order, without deletes if `drops_deletes`."""
+    return section.filter(pl.col(KIND) & 1 == 0) if drops_deletes else section
 
 
 def _drop_level_column(section: pl.DataFrame) -> pl.DataFrame:

@@ -415,7 +415,7 @@ class KeyGroups:
 
 
 def merge_for_full_compaction(
-    section: pl.DataFrame, spec: MergeSpec, max_level: int, compared: Sequence[Field] | None
+    section: pl.DataFrame, spec: MergeSpec, max_level: int, compared_fields: Sequence[Field] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the merged rows, and the changelog against the last level.
 
@@ -427,7 +427,7 @@ def merge_for_full_compaction(
     result = _merge_with_key_numbers(section, groups, spec)
     before = np.flatnonzero(~below & touched[groups.key_numbers])
     return result.drop(KEY), _build_changelog(
-        section[before].drop(LEVEL), groups.key_numbers[before], result, touched, compared
+        section[before].drop(LEVEL), groups.key_numbers[before], result, touched, compared_fields
     )
 
 
@@ -436,7 +436,7 @@ def merge_with_lookup(
     spec: MergeSpec,
     find_previous_rows: PreviousRows,
     *,
-    compared: Sequence[Field] | None,
+    compared_fields: Sequence[Field] | None,
     writes_changelog: bool,
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return level 0 merged with the previous row of each key, and, if `writes_changelog`, the changelog.
@@ -459,7 +459,7 @@ def merge_with_lookup(
     inside = high[touched & (high >= 0)]
     before = pl.concat([older, section[inside]]).drop(LEVEL)
     return result.drop(KEY), _build_changelog(
-        before, np.concatenate([number, groups.key_numbers[inside]]), result, touched, compared
+        before, np.concatenate([number, groups.key_numbers[inside]]), result, touched, compared_fields
     )
 
 
@@ -533,9 +533,13 @@ def _look_up_previous(
 
 
 def _build_changelog(
-    before: pl.DataFrame, key_numbers: Ints, result: pl.DataFrame, is_touched: Bools, compared: Sequence[Field] | None
+    before: pl.DataFrame,
+    key_numbers: Ints,
+    result: pl.DataFrame,
+    is_touched: Bools,
+    compared_fields: Sequence[Field] | None,
 ) -> pl.DataFrame:
     """Return the changelog of the keys that are set in `is_touched`."""
     after = result if is_touched.all() else result.filter(pl.Series(is_touched[result[KEY].to_numpy()]))
     states = key_numbers, after[KEY].to_numpy()
-    return merge.changelog_between(before, after.drop(KEY), states, len(is_touched), compared)
+    return merge.changelog_between(before, after.drop(KEY), states, len(is_touched), compared_fields)

@@ -294,7 +294,7 @@ class WriteBuffer:
                 yield self.spill_file.read(*run.chunk_ranges[chunk]).slice(first, last - first)
 
 
-def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key_columns: Sequence[str]) -> int:
-    """Return how many of some sorted keys are less than the key `cut`."""
-    both = pl.concat([cut.select(cols(key_columns)), keys.select(cols(key_columns))]).with_row_index(POSITION)
+def _count_smaller(keys: pl.DataFrame, cut_key: pl.DataFrame, key_columns: Sequence[str]) -> int:
+    """Return how many of some sorted keys are less than the key `cut_key`."""
+    both = pl.concat([cut_key.select(cols(key_columns)), keys.select(cols(key_columns))]).with_row_index(POSITION)
     return int(sort_by_key(both, key_columns)[POSITION].arg_min() or 0)

@@ -315,7 +315,9 @@ class Catalog(CatalogCore):
         metastore = self._metastore_of(parsed.database)
         if self.metastore != "filesystem":
             raise make_refusal(
-                kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)"
+                kind,
+                f"metastore={self.metastore!r}",
+                alternative="Keep it in a catalog of folders: lk.connect(warehouse)",
             )
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(

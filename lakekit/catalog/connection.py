@@ -56,7 +56,7 @@ def connect(
         raise make_refusal(
             f"catalog.{kind}",
             "this catalog",
-            instead='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")',
+            alternative='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")',
         )
     if kind == _DEFAULT_METASTORE and uri is not None:
         raise InvalidOption(

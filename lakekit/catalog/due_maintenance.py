@@ -199,14 +199,16 @@ def _create_tags(table: Table, dry_run: bool) -> str | None:
     return ", ".join(maintenance.tags.create_automatic_tags(table._context(), dry_run=dry_run)) or None  # noqa: SLF001 - as above
 
 
-def _describe_deletion(deleted: DeletionResult) -> str | None:
+def _describe_deletion(deletion_result: DeletionResult) -> str | None:
     """Return a text on the snapshots, tags, consumers and files that were or would be deleted; None if none."""
     counted = (
-        (len(deleted.snapshot_ids), "snapshot"),
-        (len(deleted.tags), "tag"),
-        (len(deleted.consumers), "consumer"),
-        (len(deleted.partitions), "partition"),
-        (deleted.data_file_count, "data file"),
+        (len(deletion_result.snapshot_ids), "snapshot"),
+        (len(deletion_result.tags), "tag"),
+        (len(deletion_result.consumers), "consumer"),
+        (len(deletion_result.partitions), "partition"),
+        (deletion_result.data_file_count, "data file"),
     )
     parts = [plural(count, noun) for count, noun in counted if count]
-    return ", ".join([*parts, *([format_size(deleted.size_bytes)] if deleted.size_bytes else [])]) or None
+    return (
+        ", ".join([*parts, *([format_size(deletion_result.size_bytes)] if deletion_result.size_bytes else [])]) or None
+    )

@@ -117,15 +117,15 @@ def new_table(text: str, verb: str) -> Identifier:
     return _check_blanks(parsed, text)
 
 
-def _check_blanks(parsed: Identifier, text: str) -> Identifier:
-    for part in (parsed.database, parsed.table):
+def _check_blanks(identifier: Identifier, text: str) -> Identifier:
+    for part in (identifier.database, identifier.table):
         if part != part.strip():
             raise InvalidOption(
                 f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out",
                 key="name",
                 value=text,
             )
-    return parsed
+    return identifier
 
 
 def database(text: str) -> str:

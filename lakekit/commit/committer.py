@@ -254,25 +254,25 @@ def _resume_commit(
     request: CommitRequest,
     steps: Sequence[CommitStep],
     messages: Sequence[CommitMessage],
-    earlier: Sequence[Snapshot],
+    earlier_snapshots: Sequence[Snapshot],
     latest: Snapshot | None,
 ) -> Commit:
     """Return an existing commit; commit its compaction now if cut off and if it still fits (ENGINE 5.7)."""
-    committed = _load_committed(request.ctx, earlier)
+    committed = _load_committed(request.ctx, earlier_snapshots)
     own = None if latest is None else commit_history.latest_of_user(request.ctx, request.commit_user, latest)
-    is_last = bool(earlier) and own is not None and own.id == earlier[-1].id
-    if is_last and earlier[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
+    is_last = bool(earlier_snapshots) and own is not None and own.id == earlier_snapshots[-1].id
+    if is_last and earlier_snapshots[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
             abort.check_compaction_outputs(request.ctx, messages)
             committed.append(_commit_step(request, steps[-1], messages, latest))
     return build_result(request, committed)
 
 
-def _load_committed(ctx: TableContext, earlier: Sequence[Snapshot]) -> list[CommittedSnapshot]:
+def _load_committed(ctx: TableContext, earlier_snapshots: Sequence[Snapshot]) -> list[CommittedSnapshot]:
     """Return the snapshots of an earlier commit as if they had just been committed."""
     return [
         CommittedSnapshot(snapshot=snapshot, changes=_read_changes(ctx, snapshot), retry_count=0)
-        for snapshot in earlier
+        for snapshot in earlier_snapshots
     ]
 
 

@@ -289,16 +289,16 @@ def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEnt
     )
 
 
-def _make_conflict(reason: str, entries: ManifestEntries, parties: ConflictUsers) -> Conflict:
+def _make_conflict(reason: str, entries: ManifestEntries, users: ConflictUsers) -> Conflict:
     names = entries.column("file_name").to_pylist()
     parties_text = (
         ""
-        if parties.snapshot_id is None
-        else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
+        if users.snapshot_id is None
+        else f" Snapshot {users.snapshot_id} is of {users.base_user}, this commit of {users.user}."
     )
     return Conflict(
-        f"{reason} in {parties.table}: {_format_names(names)}.{parties_text} {_CONFLICT_ADVICE}",
-        snapshot_id=parties.snapshot_id,
+        f"{reason} in {users.table}: {_format_names(names)}.{parties_text} {_CONFLICT_ADVICE}",
+        snapshot_id=users.snapshot_id,
         files=tuple(names),
     )
 

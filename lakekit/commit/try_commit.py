@@ -186,17 +186,19 @@ def _record_snapshot(
     ctx: TableContext,
     draft: UncommittedFiles,
     latest: Snapshot | None,
-    committed: _PreparedSnapshot,
+    prepared_snapshot: _PreparedSnapshot,
     *,
     is_retried: bool,
 ) -> None:
     """Write the hints of a snapshot that was committed, advance the cached counts, discard files of lost attempts."""
-    _write_hints(ctx, committed.snapshot)
+    _write_hints(ctx, prepared_snapshot.snapshot)
     if latest is not None:
-        conflict_detection.advance_cached_counts(ctx, latest, committed.snapshot, committed.changes.delta)
+        conflict_detection.advance_cached_counts(
+            ctx, latest, prepared_snapshot.snapshot, prepared_snapshot.changes.delta
+        )
     if is_retried:
         with suppress(LakekitError):
-            draft.discard(keep=_referenced_files(ctx, committed.snapshot))
+            draft.discard(keep=_referenced_files(ctx, prepared_snapshot.snapshot))
 
 
 # ---- preparing -------------------------------------------------------------------------------------------------------

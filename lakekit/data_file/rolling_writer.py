@@ -84,21 +84,21 @@ class FileSpec:
     rolling_rows: int
 
 
-def file_spec(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
+def file_spec(ctx: TableContext, *, bucket: int, level: int, is_keyed: bool, kind: str) -> FileSpec:
     """Return the `FileSpec` of new files. Raises `InvalidOption`, `Unsupported`.
 
-    `kind`: "data" or "changelog". `keyed`: whether the files hold keys, sequence numbers and row kinds.
+    `kind`: "data" or "changelog". `is_keyed`: whether the files hold keys, sequence numbers and row kinds.
     """
-    return _build_file_spec(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
+    return _build_file_spec(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, is_keyed, kind == "changelog"))
 
 
 @lru_cache(maxsize=256)
 def _build_file_spec(
-    schema: TableSchema, options: TableOptions, postponed: bool, role: tuple[int, bool, bool]
+    schema: TableSchema, options: TableOptions, is_postponed: bool, role: tuple[int, bool, bool]
 ) -> FileSpec:
     level, keyed, changelog = role
     format_name, compression, mode = _format_choices(options, level if keyed else None, changelog=changelog)
-    if postponed:
+    if is_postponed:
         format_name, mode = _postponed_format(schema, format_name), file_metadata.STATS_NONE
     key = schema.key_fields if keyed else ()
     stored_key = tuple(Field(KEY_PREFIX + f.name, f.type, id=f.id + SYSTEM_FIELD_ID_START) for f in key)
@@ -109,7 +109,7 @@ def _build_file_spec(
         options,
         [f.name for f in physical],
         mode,
-        avro=format_name == "avro",
+        is_avro=format_name == "avro",
         thin_key=schema.trimmed_primary_keys if thin else (),
     )
     value_modes = tuple(_limit_stats_mode(f, modes[f.name], format_name) for f in schema.fields)
@@ -132,7 +132,7 @@ def _build_file_spec(
         value_fields=tuple(f for f, _ in valued),
         value_modes=tuple(m for _, m in valued),
         value_stats_cols=tuple(f.name for f, _ in valued) if len(valued) < len(schema.fields) else None,
-        index_definitions=() if changelog or postponed else index_definitions(schema, options),
+        index_definitions=() if changelog or is_postponed else index_definitions(schema, options),
         rolling_bytes=options.rolling_size_bytes,
         rolling_rows=options.target_file_row_num,
     )
@@ -199,7 +199,7 @@ def make_encoding(options: TableOptions, compression: str) -> Encoding:
 
 
 def _stats_modes(
-    options: TableOptions, names: Sequence[str], mode: str, *, avro: bool, thin_key: Sequence[str]
+    options: TableOptions, names: Sequence[str], mode: str, *, is_avro: bool, thin_key: Sequence[str]
 ) -> dict[str, str]:
     """Return the mode of each physical column; the first rule that applies counts (FORMAT 7.7)."""
     first, counted = options.metadata_stats_keep_first_n_columns, 0
@@ -209,7 +209,7 @@ def _stats_modes(
         is_system = name.startswith(KEY_PREFIX) or any(name == f.name for f in SYSTEM_COLUMNS_OF_KEY_TABLES)
         if own is not None:
             modes[name] = file_metadata.parse_stats_mode(own, f"fields.{name}.stats-mode")
-        elif not avro and (is_system or name in thin_key):
+        elif not is_avro and (is_system or name in thin_key):
             modes[name] = file_metadata.SYSTEM_MODE
             continue
         else:
@@ -321,7 +321,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
-    shape = file_spec(target.ctx, bucket=target.bucket, level=target.level, keyed=target.is_keyed, kind=target.kind)
+    shape = file_spec(target.ctx, bucket=target.bucket, level=target.level, is_keyed=target.is_keyed, kind=target.kind)
     run = _SortedRunWriter(target, shape)
     try:
         for frame in frames:

@@ -99,7 +99,7 @@ def _check_format_name(name: str) -> None:
         raise make_refusal(
             feature if known_feature is None else known_feature.name,
             f"file.format {name!r}",
-            instead=f"Use one of {', '.join(DATA_FILE_FORMATS)}",
+            alternative=f"Use one of {', '.join(DATA_FILE_FORMATS)}",
         )
 
 

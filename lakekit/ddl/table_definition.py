@@ -173,7 +173,7 @@ def _check_types(schema: TableSchema, names: Iterable[str], role: str) -> None:
 def check_names(schema: TableSchema) -> None:
     """Check that no column has a name that the engine, or lakekit, gives to columns of its own."""
     if (own := find_internal(schema.fields)) is not None:
-        raise make_refusal("column-name.u001f", f"column {own!r}", instead="Choose another name")
+        raise make_refusal("column-name.u001f", f"column {own!r}", alternative="Choose another name")
     for name in schema.names:
         if name in SYSTEM_NAMES or name == ROW_KIND:
             raise SchemaMismatch(
@@ -218,7 +218,7 @@ def check_types(schema: TableSchema) -> None:
         for t in iter_nested_types(part.type):
             if t.root == "BLOB":
                 raise make_refusal(
-                    "type.blob", f"column {part.name}", instead="Use BYTES, or make the table with the Java engine"
+                    "type.blob", f"column {part.name}", alternative="Use BYTES, or make the table with the Java engine"
                 )
 
 

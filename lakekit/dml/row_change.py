@@ -209,15 +209,15 @@ def rewrite_key_files(change: RowChange, file_rows: FileRows, marked: BitMap) ->
     delete_files(change, file_rows, touched)
 
 
-def delete_files(change: RowChange, file_rows: FileRows, touched: Sequence[int]) -> None:
+def delete_files(change: RowChange, file_rows: FileRows, touched_indices: Sequence[int]) -> None:
     """Delete files, and with them their deletion vectors."""
-    for bucket_key, indices in _files_by_bucket(file_rows, touched):
+    for bucket_key, indices in _files_by_bucket(file_rows, touched_indices):
         partition, bucket, total = bucket_key
         files = tuple(file_rows.files[at] for at in indices)
         change.messages.append(
             CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files)
         )
-    _write_vectors(change, file_rows, touched, {}, {file_rows.files[at].name for at in touched})
+    _write_vectors(change, file_rows, touched_indices, {}, {file_rows.files[at].name for at in touched_indices})
 
 
 def _is_fully_marked(file_rows: FileRows, index: int, marked: BitMap) -> bool:
@@ -239,13 +239,13 @@ def write_deletion_vectors(change: RowChange, file_rows: FileRows, marked: BitMa
 def _write_vectors(
     change: RowChange,
     file_rows: FileRows,
-    touched: Sequence[int],
+    touched_indices: Sequence[int],
     marked: Mapping[str, Positions],
     removed_names: set[str],
 ) -> None:
     """Write index files with more rows marked, and without the vectors of removed files."""
     ctx, live = file_rows.plan.ctx, _vector_entries(file_rows)
-    for (partition, bucket, total), indices in _files_by_bucket(file_rows, touched):
+    for (partition, bucket, total), indices in _files_by_bucket(file_rows, touched_indices):
         own = {file_rows.files[at].name for at in indices}
         entries = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
         if not ctx.has_buckets:
@@ -272,9 +272,11 @@ def _vector_entries(file_rows: FileRows) -> list[IndexManifestEntry]:
     return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
 
 
-def _files_by_bucket(file_rows: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
+def _files_by_bucket(
+    file_rows: FileRows, touched_indices: Sequence[int]
+) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
     """Yield the indices of files by partition, bucket and number of buckets."""
     groups: dict[tuple[bytes, int, int], list[int]] = {}
-    for at in touched:
+    for at in touched_indices:
         groups.setdefault(file_rows.file_buckets[at], []).append(at)
     yield from groups.items()

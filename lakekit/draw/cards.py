@@ -258,8 +258,8 @@ def html_funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
     return f"<table>{_html_caption(title)}<tbody>{body}</tbody></table>"
 
 
-def _html_row(values: Sequence[object], looks: Sequence[str]) -> str:
-    cells = [f"<td{look}>{escape(format_cell(value))}</td>" for value, look in zip(values, looks, strict=True)]
+def _html_row(values: Sequence[object], cell_styles: Sequence[str]) -> str:
+    cells = [f"<td{look}>{escape(format_cell(value))}</td>" for value, look in zip(values, cell_styles, strict=True)]
     return f"<tr>{''.join(cells)}</tr>"
 
 

@@ -163,7 +163,8 @@ def build_picture(
         height=sheet.top + 2,
         description=" ".join(
             filter(
-                None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.notes)
+                None,
+                (f"{title}.", *(_describe_state(state, has_several=len(states) > 1) for state in states), *query.notes),
             )
         ),
         grouping_note=_merge_note(len(every), limit),
@@ -192,12 +193,12 @@ def _merge_note(file_count: int, limit: int) -> str:
     )
 
 
-def _describe_state(bucket_state: BucketState, *, many: bool) -> str:
+def _describe_state(bucket_state: BucketState, *, has_several: bool) -> str:
     levels = "; ".join(
         f"level {level} {_totals_text(tuple(level_files))}"
         for level, level_files in _group_by_level(bucket_state.files)
     )
-    at = f"Snapshot {bucket_state.snapshot_id}: " if many else ""
+    at = f"Snapshot {bucket_state.snapshot_id}: " if has_several else ""
     return f"{at}{levels or 'no files'}."
 
 
@@ -263,10 +264,10 @@ def _sort_files(level: int, files: list[LevelFile], axis_ranges: AxisRanges) -> 
     return files if level == 0 else sorted(files, key=lambda file: (axis_ranges[id(file)], file.name))
 
 
-def _group_neighbours(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Groups:
+def _group_neighbours(files: list[LevelFile], per_box: int, special_names: frozenset[str]) -> Groups:
     """Return neighbours together, at most `per_box` of them; special ones alone."""
     groups: Groups = []
-    for is_special, run in groupby(files, lambda file: file.name in special):
+    for is_special, run in groupby(files, lambda file: file.name in special_names):
         many = list(run)
         step = 1 if is_special else per_box
         groups += [tuple(many[at : at + step]) for at in range(0, len(many), step)]
@@ -295,8 +296,8 @@ def _draw_state(
         top = drawing.top
         ghosts, living = groups_by_level.get((level, True), []), groups_by_level.get((level, False), [])
         stacked = level == 0 and not drawing.is_append
-        lanes = [(True, lane) for lane in _assign_lanes(drawing.ranges, ghosts, stacked=stacked)] + [
-            (False, lane) for lane in _assign_lanes(drawing.ranges, living, stacked=stacked)
+        lanes = [(True, lane) for lane in _assign_lanes(drawing.ranges, ghosts, is_stacked=stacked)] + [
+            (False, lane) for lane in _assign_lanes(drawing.ranges, living, is_stacked=stacked)
         ]
         pitch = max(_MIN_PITCH, min(LANE_HEIGHT + LANE_GAP, MAX_STACK_HEIGHT / len(lanes)))
         for is_ghost, lane in lanes:
@@ -312,12 +313,12 @@ def _draw_state(
         drawing.top += LANE_GAP + 2
 
 
-def _assign_lanes(axis_ranges: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
+def _assign_lanes(axis_ranges: AxisRanges, groups: Groups, *, is_stacked: bool) -> list[Groups]:
     """Return the boxes by lane.
 
     On level 0 each box has a lane; other levels have one lane, and more where files overlap.
     """
-    if stacked:
+    if is_stacked:
         return [[group] for group in groups]
     lanes: list[Groups] = []
     ends: list[float] = []

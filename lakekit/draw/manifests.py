@@ -462,7 +462,7 @@ def tree_drawing(
 ENTRY_COLUMNS = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys", "under the filter")
 
 
-def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def entry_rows(entries: Sequence[EntryFact], *, has_filter: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Return names and rows of the entries of a manifest."""
     rows = [
         (
@@ -478,7 +478,7 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
         )
         for fact in entries
     ]
-    return (ENTRY_COLUMNS, list(rows)) if filtered else (ENTRY_COLUMNS[:-1], [row[:-1] for row in rows])
+    return (ENTRY_COLUMNS, list(rows)) if has_filter else (ENTRY_COLUMNS[:-1], [row[:-1] for row in rows])
 
 
 def _key_range_text(entry: EntryFact) -> str | None:
@@ -504,11 +504,11 @@ def entries_html(
     entries: Sequence[EntryFact],
     total: int,
     *,
-    filtered: bool,
+    has_filter: bool,
     max_rows: int = 50,
 ) -> str:
     """Return at most `max_rows` entries of the selected manifest as a table, and how many more there are."""
-    names, rows = entry_rows(entries[:max_rows], filtered=filtered)
+    names, rows = entry_rows(entries[:max_rows], has_filter=has_filter)
     left = total - len(rows)
     return cards.html_table(names, rows, title=entries_title(name, manifest, total), max_rows=max_rows) + (
         f"<p>… {format_count(left)} more</p>" if left > 0 else ""

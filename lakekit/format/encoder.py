@@ -122,7 +122,9 @@ def _load_format(name: str) -> Any:
     format_names = plugins.names("format")
     if name.lower() not in format_names:
         raise make_refusal(
-            f"file.format.{name.lower()}", "the option file.format", instead=f"Choose one of {', '.join(format_names)}"
+            f"file.format.{name.lower()}",
+            "the option file.format",
+            alternative=f"Choose one of {', '.join(format_names)}",
         )
     return plugins.load("format", name.lower())
 

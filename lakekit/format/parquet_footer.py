@@ -368,7 +368,7 @@ def _leaf_element(t: DataType) -> Struct:
         case "DECIMAL":
             return _decimal_element(t.precision or 10, t.scale or 0)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            return _timestamp_element(timestamp_unit(t.precision), zoned=t.root == "TIMESTAMP_LTZ")
+            return _timestamp_element(timestamp_unit(t.precision), is_zoned=t.root == "TIMESTAMP_LTZ")
     raise refuse_type(t, "parquet")
 
 
@@ -389,12 +389,12 @@ def _decimal_element(precision: int, scale: int) -> Struct:
     return {1: (I32, FIXED_LEN_BYTE_ARRAY), 2: (I32, decimal_width(precision))} | annotated
 
 
-def _timestamp_element(unit: str, *, zoned: bool) -> Struct:
+def _timestamp_element(unit: str, *, is_zoned: bool) -> Struct:
     if unit == "ns":
         return {1: (I32, INT96)}
-    converted: Struct = {6: (I32, _CONVERTED_TIMESTAMPS[unit])} if zoned else {}
+    converted: Struct = {6: (I32, _CONVERTED_TIMESTAMPS[unit])} if is_zoned else {}
     return (
         {1: (I32, INT64)}
         | converted
-        | {10: _converted_type(8, {1: (BOOL, zoned), 2: (STRUCT, {_TIME_UNIT_FIELDS[unit]: (STRUCT, {})})})}
+        | {10: _converted_type(8, {1: (BOOL, is_zoned), 2: (STRUCT, {_TIME_UNIT_FIELDS[unit]: (STRUCT, {})})})}
     )

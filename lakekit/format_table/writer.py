@@ -232,12 +232,12 @@ def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int,
 
 
 def _paths_to_replace(
-    ctx: TableContext, writing: _WriteSession, replaces: str | None, static: Mapping[int, Any]
+    ctx: TableContext, session: _WriteSession, replaces: str | None, static: Mapping[int, Any]
 ) -> list[str]:
     if replaces is None:
         return []
     matching = (
-        list(writing.folders)
+        list(session.folders)
         if replaces == "written"
         else [
             folder.directory for folder in scan.list_partitions(ctx) if _matches_spec(folder.partition_values, static)

@@ -62,7 +62,7 @@ def read_snapshot_history(table: TableCore) -> History:
     return History(table=display_name(table), marks=marks, newest_schema_id=ctx.newest_schema_id)
 
 
-def _snapshot_mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
+def _snapshot_mark(snapshot: Snapshot, tags: tuple[str, ...], retained_by: str) -> SnapshotMark:
     return SnapshotMark(
         id=snapshot.id,
         kind=snapshot.commit_kind,
@@ -74,7 +74,7 @@ def _snapshot_mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> Snap
         watermark=snapshot.watermark_or_none,
         user=snapshot.commit_user,
         tags=tags,
-        retained_by=life,
+        retained_by=retained_by,
     )
 
 

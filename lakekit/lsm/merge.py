@@ -76,14 +76,14 @@ def changelog_between(
     after: pl.DataFrame,
     key_numbers: tuple[Ints, Ints],
     count: int,
-    compared: Sequence[Field] | None,
+    compared_fields: Sequence[Field] | None,
 ) -> pl.DataFrame:
     """Return the changelog between two states, each row with its own sequence number.
 
     The changed rows of `before` come first, then those of `after`. Both frames have the same columns, `_VALUE_KIND`
     among them, and at most one row for each key; `key_numbers` are the numbers, below `count`, of their keys.
-    `compared` are the columns of which one must differ for a row to count as changed (see `select_compared_fields`);
-    None: every row of both states does.
+    `compared_fields` are the columns of which one must differ for a row to count as changed (see
+    `select_compared_fields`); if it is None, every row of both states counts.
     """
     row_before, row_after = _rows_by_key(before, key_numbers[0], count), _rows_by_key(after, key_numbers[1], count)
     is_deleted, is_inserted, in_both = (
@@ -92,8 +92,8 @@ def changelog_between(
         (row_before >= 0) & (row_after >= 0),
     )
     keys = np.flatnonzero(in_both)
-    if compared is not None and len(keys):
-        keys = keys[_mask_different(before[row_before[keys]], after[row_after[keys]], compared)]
+    if compared_fields is not None and len(keys):
+        keys = keys[_mask_different(before[row_before[keys]], after[row_after[keys]], compared_fields)]
     old = [(row_before[is_deleted], RowKind.DELETE), (row_before[keys], RowKind.UPDATE_BEFORE)]
     fresh = [(row_after[is_inserted], RowKind.INSERT), (row_after[keys], RowKind.UPDATE_AFTER)]
     return pl.concat([_assign_kinds(before, old), _assign_kinds(after, fresh)])
@@ -115,13 +115,13 @@ def _assign_kinds(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> 
 
 
 def select_compared_fields(
-    fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]
+    fields: Sequence[Field], *, deduplicated: bool, ignored_columns: Sequence[str]
 ) -> tuple[Field, ...] | None:
     """Return the columns to compare, or None if rows are not compared.
 
     The options `changelog-producer.row-deduplicate` and `-ignore-fields` decide.
     """
-    return tuple(field for field in fields if field.name not in ignored) if deduplicated else None
+    return tuple(field for field in fields if field.name not in ignored_columns) if deduplicated else None
 
 
 def _mask_different(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) -> Bools:

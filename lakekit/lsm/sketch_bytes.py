@@ -69,9 +69,9 @@ def check_hll(data: bytes) -> None:
             raise _make_corrupt(f"{low} coupons in a list of {_LIST_SLOTS}", "count", 6)
         _check_coupons(data, 8, low, low if compact else _LIST_SLOTS)
     elif mode == SET_MODE:
-        _check_set(data, lg_k, lg_table, compact=compact)
+        _check_set(data, lg_k, lg_table, is_compact=compact)
     else:
-        _check_array(data, lg_k, bits, low, compact=compact)
+        _check_array(data, lg_k, bits, low, is_compact=compact)
 
 
 def check_theta(data: bytes) -> None:
@@ -106,7 +106,7 @@ CHECK_OF_FUNCTION: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_
 # ---- HLL -------------------------------------------------------------------------------------------------------------
 
 
-def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
+def _check_set(data: bytes, lg_k: int, lg_table: int, *, is_compact: bool) -> None:
     if len(data) < 12:
         raise _make_corrupt(f"{len(data)} bytes, where the preamble of a set has 12", "preamble", 0)
     count = _read_number(data, 8, 4)
@@ -114,7 +114,7 @@ def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
         raise _make_corrupt(f"a set of 2^{lg_table} coupons, lg k is {lg_k}", "lg of the table", 4)
     if 4 * count > 3 << lg_table:
         raise _make_corrupt(f"{count} coupons in a set of 2^{lg_table}", "count", 8)
-    _check_coupons(data, 12, count, count if compact else 1 << lg_table)
+    _check_coupons(data, 12, count, count if is_compact else 1 << lg_table)
 
 
 def _check_coupons(data: bytes, begin: int, count: int, slots: int) -> NDArray[np.uint32]:
@@ -130,7 +130,7 @@ def _check_coupons(data: bytes, begin: int, count: int, slots: int) -> NDArray[n
     return coupons
 
 
-def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: bool) -> None:
+def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, is_compact: bool) -> None:
     slots = 1 << lg_k
     length = (slots // 2, slots * 3 // 4 + 1, slots)[bits]
     if len(data) < _ARRAY_BEGIN + length:
@@ -149,12 +149,12 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
         )
     values = np.frombuffer(data, np.uint8, length, _ARRAY_BEGIN)
     if bits == 0:
-        _check_exceptions(data, values, (lg_k, lowest, exceptions), compact=compact)
+        _check_exceptions(data, values, (lg_k, lowest, exceptions), is_compact=is_compact)
     elif bits == 2 and (values > _MAX_VALUE).any():
         raise _make_corrupt(f"a value of {values.max()}, where {_MAX_VALUE} is the greatest", "array", _ARRAY_BEGIN)
 
 
-def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, int, int], *, compact: bool) -> None:
+def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, int, int], *, is_compact: bool) -> None:
     """Check the coupons after an array of four bits: one for each slot that is marked, and no other."""
     lg_k, lowest, count = facts
     slots = np.empty(2 * len(values), np.uint8)
@@ -174,7 +174,7 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
     if not 2 <= lg_table <= lg_k or 4 * count > 3 << lg_table:
         raise _make_corrupt(f"{count} exceptions in a table of 2^{lg_table}, lg k is {lg_k}", "lg of the table", 4)
     begin = _ARRAY_BEGIN + len(values)
-    coupons = _check_coupons(data, begin, count, count if compact else 1 << lg_table)
+    coupons = _check_coupons(data, begin, count, count if is_compact else 1 << lg_table)
     at, exceptions = np.sort(coupons & ((1 << lg_k) - 1)), coupons >> 26
     if (at != marked).any() or (exceptions < lowest + _EXCEPTION_SLOT).any():
         raise _make_corrupt(

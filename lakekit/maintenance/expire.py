@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def delete_roots(
     ctx: TableContext,
     removed_roots: Sequence[GcRoot],
-    everything: Sequence[GcRoot],
+    all_roots: Sequence[GcRoot],
     delete_root_files: Callable[[], None] | None,
     *,
     new_roots: Sequence[GcRoot] = (),
@@ -56,7 +56,7 @@ def delete_roots(
     Raises what reading the roots raises: if that was before `delete_root_files`, nothing changed.
     """
     paths = {root.path for root in removed_roots}
-    retained = [root for root in everything if root.path not in paths]
+    retained = [root for root in all_roots if root.path not in paths]
     unreachable = _find_unreachable(ctx, removed_roots, retained, new_roots)
     if delete_root_files is None:
         return unreachable
@@ -73,15 +73,14 @@ def delete_roots(
 
 
 def _find_unreachable(
-    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]
+    ctx: TableContext, removed_roots: Sequence[GcRoot], retained: Sequence[GcRoot], new_roots: Sequence[GcRoot]
 ) -> UnreachableFiles:
     """Return the files that only removed roots need.
 
-    Raises: `Conflict` if another process deletes meanwhile, `Corrupt` if a file is lost that a retained root
-    needs.
+    Raises: `Conflict` if another process deletes meanwhile, `Corrupt` if a file is lost that a retained root needs.
     """
     try:
-        return reachable_only_from(ctx, removed_roots, [*retained, *stays])
+        return reachable_only_from(ctx, removed_roots, [*retained, *new_roots])
     except FileMissing as missing:
         if any(ctx.storage.stat(root.path) is None for root in retained):
             msg = (

@@ -276,8 +276,8 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
 
     `where`: a Polars expression or SQL text on partition columns.
 
-    Raises: `InvalidOption` if the text is no condition or names another column, `SchemaMismatch` if it does not
-    fit the columns' types.
+    Raises: `InvalidOption` if the text is no condition or names another column, `SchemaMismatch` if it does not fit the
+    columns' types.
     """
     rows = sorted(set(serialized))
     if where is None:

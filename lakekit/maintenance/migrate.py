@@ -204,7 +204,9 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     A row of every column is read: what cannot be read fails now.
     """
     options = TableOptions.parse({**ctx.options.texts, "file.format": source.format_name})
-    shape = shapes.file_spec(replace(ctx, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
+    shape = shapes.file_spec(
+        replace(ctx, options=options), bucket=_UNAWARE_BUCKET, level=0, is_keyed=False, kind="data"
+    )
     keys = ctx.schema.partition_keys
     file_fields = [field for field in ctx.schema.fields if field.name in source.column_names and field.name not in keys]
     stats = {name: source.stats[name] for name in source.stats.keys() - set(keys)}

@@ -174,12 +174,12 @@ def read_listed_root(ctx: TableContext, kind: Kind, name: str, stat: Stat) -> Gc
     return GcRoot(kind=kind, branch=ctx.paths.branch, name=name, path=stat.path, snapshot=snapshot)
 
 
-def unreadable_root(damaged: Corrupt, subject: str, path: str, remedy: str) -> Corrupt:
+def unreadable_root(error: Corrupt, subject: str, path: str, remedy: str) -> Corrupt:
     """Return the error for an unreadable root: which files it needs is unknown, so none may be deleted."""
     text = (
-        f"{damaged.message}. It is {subject}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
+        f"{error.message}. It is {subject}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
     )
-    return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
+    return Corrupt(text, path=error.path or path, offset=error.offset, field=error.field)
 
 
 def oldest_snapshot_paths(gc_roots: Iterable[GcRoot]) -> set[str]:

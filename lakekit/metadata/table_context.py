@@ -406,8 +406,8 @@ def check_removable(ctx: TableContext) -> None:
 def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
     """Return the error for a table whose stored options or types lakekit cannot read; None if it can."""
     table_text = f"table {ctx.name}"
-    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_READ_REMEDY) or find_read_refusal(
-        ctx.all_options, table_text, instead=_READ_REMEDY
+    refusal = find_read_refusal(ctx.schema.options, table_text, alternative=_READ_REMEDY) or find_read_refusal(
+        ctx.all_options, table_text, alternative=_READ_REMEDY
     )
     return refusal or next(_unreadable_types(ctx.schema), None)
 
@@ -418,7 +418,7 @@ def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
         for root in _iter_type_roots(column.type):
             feature = FEATURES.get(f"type.{root.lower()}")
             if feature is not None and feature.read == "refused":
-                yield make_refusal(feature.name, f"column {column.name}", instead=_READ_REMEDY)
+                yield make_refusal(feature.name, f"column {column.name}", alternative=_READ_REMEDY)
 
 
 def _iter_type_roots(t: DataType) -> Iterator[str]:
@@ -437,12 +437,12 @@ def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
         if key.startswith("fields.") and key.endswith(_LAYOUT_SUFFIX):
             column = key.removeprefix("fields.").removesuffix(_LAYOUT_SUFFIX)
             if text == "shared-shredding":
-                yield make_refusal(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_READ_REMEDY)
+                yield make_refusal(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", alternative=_READ_REMEDY)
 
 
 def _make_refusal(ctx: TableContext, key: str) -> Unsupported:
     return make_refusal(
-        f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_REMEDY if key == ICEBERG_OPTION else _READ_REMEDY
+        f"option.{key}", f"table {ctx.name}", alternative=_ICEBERG_REMEDY if key == ICEBERG_OPTION else _READ_REMEDY
     )
 
 

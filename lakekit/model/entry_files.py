@@ -224,8 +224,8 @@ def _entries_table(
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 
 
-def _entries_column(column: pa.Array | None, name: str, ours: str, size: int, origin: _EntryOrigin) -> pa.Array:
-    field = ENTRY_SCHEMA.field(ours)
+def _entries_column(column: pa.Array | None, name: str, column_name: str, size: int, origin: _EntryOrigin) -> pa.Array:
+    field = ENTRY_SCHEMA.field(column_name)
     if column is None:
         if not field.nullable:
             raise origin.make_error(f"{name} is not there", name)

@@ -147,7 +147,7 @@ def _decode_schema(data: bytes, path: str | None) -> TableSchema:
         raise make_refusal(
             "column-name.u001f",
             f"column {own!r} of {path or 'the schema'}",
-            instead="Rename it with the engine that made the table",
+            alternative="Rename it with the engine that made the table",
             path=path,
         )
     try:

@@ -169,7 +169,7 @@ class Manifests(PictureWidget):
         if (fact := self.tree.manifest(self.selected)) is None:
             return ""
         return manifests.entries_html(
-            self.selected, fact, self._entries, self._total, filtered=self._where is not None, max_rows=limit
+            self.selected, fact, self._entries, self._total, has_filter=self._where is not None, max_rows=limit
         )
 
     def _on_select(self, change: dict[str, Any]) -> None:

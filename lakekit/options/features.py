@@ -482,11 +482,11 @@ def find_feature(name: str) -> Feature | None:
     return None
 
 
-def make_refusal(feature: str, subject: str, *, instead: str | None = None, path: str | None = None) -> Unsupported:
+def make_refusal(feature: str, subject: str, *, alternative: str | None = None, path: str | None = None) -> Unsupported:
     """Return the error for a feature that lakekit lacks; the caller raises it.
 
     `feature` is a name of the list, or one that Paimon itself may not know yet. `subject` is the table, file or column
-    that uses it, `instead` what to do instead, `path` the file, if there is one.
+    that uses it, `alternative` what to do instead, `path` the file, if there is one.
     """
     known_feature = find_feature(feature)
     if known_feature is None or not known_feature.description:
@@ -494,7 +494,7 @@ def make_refusal(feature: str, subject: str, *, instead: str | None = None, path
     else:
         sentence = f"{subject} uses {feature} ({known_feature.description}), which lakekit does not support"
     return Unsupported(
-        f"{sentence}. {instead or 'Read it with the Java engine; lk.features() lists what lakekit reads'}",
+        f"{sentence}. {alternative or 'Read it with the Java engine; lk.features() lists what lakekit reads'}",
         feature=feature,
         path=path,
     )
@@ -523,23 +523,25 @@ nothing.
 """
 
 
-def find_read_refusal(options: Mapping[str, str], subject: str, *, instead: str | None = None) -> Unsupported | None:
+def find_read_refusal(
+    options: Mapping[str, str], subject: str, *, alternative: str | None = None
+) -> Unsupported | None:
     """Return the error for a table whose options make its files unreadable for lakekit.
 
     Returns None if they do not.
     """
     for key in _REFUSED_SWITCHES:
         if options.get(key, "false").strip().lower() == "true":
-            return make_refusal(f"option.{key}", subject, instead=instead)
+            return make_refusal(f"option.{key}", subject, alternative=alternative)
     for key in _REFUSED_COLUMN_OPTIONS:
         if options.get(key, "").strip():
-            return make_refusal(f"option.{key}", subject, instead=instead)
+            return make_refusal(f"option.{key}", subject, alternative=alternative)
     kind = options.get("type", "table").strip().lower().replace("_", "-")
     if kind in _REFUSED_TABLE_KINDS:
-        return make_refusal(kind, subject, instead=instead)
+        return make_refusal(kind, subject, alternative=alternative)
     format_feature = find_feature(f"file.format.{options.get('file.format', 'parquet').strip().lower()}")
     return (
-        make_refusal(format_feature.name, subject, instead=instead)
+        make_refusal(format_feature.name, subject, alternative=alternative)
         if format_feature is not None and format_feature.read == "refused"
         else None
     )
@@ -571,5 +573,5 @@ def check_supported(options: Mapping[str, str]) -> None:
             raise make_refusal(
                 f"option.{key}",
                 f"{key}={text!r}",
-                instead="Leave the option out; lk.features() lists what lakekit does with each",
+                alternative="Leave the option out; lk.features() lists what lakekit does with each",
             )

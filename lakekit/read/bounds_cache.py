@@ -113,17 +113,17 @@ def get_cached_totals(
         is_cached &= (at >= 0) & (column_totals.has_bounds[at] | (not bounded))
         cached[name] = column_totals, at
     return is_cached, {
-        name: _sum_totals(column_totals, at[is_cached], bounded=requested_columns[name])
+        name: _sum_totals(column_totals, at[is_cached], with_bounds=requested_columns[name])
         for name, (column_totals, at) in cached.items()
     }
 
 
-def _sum_totals(cached: _CachedTotals, indices: Ints, *, bounded: bool) -> ColumnTotals:
-    counts, totals, leasts, greatests = cached.totals_by_file[:, indices]
+def _sum_totals(cached_totals: _CachedTotals, indices: Ints, *, with_bounds: bool) -> ColumnTotals:
+    counts, totals, leasts, greatests = cached_totals.totals_by_file[:, indices]
     # in halves: the sum may be beyond 64 bits
     total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())
     has_values = counts > 0
-    if not bounded or not has_values.any():
+    if not with_bounds or not has_values.any():
         return ColumnTotals(int(counts.sum()), total, None, None)
     return ColumnTotals(int(counts.sum()), total, int(leasts[has_values].min()), int(greatests[has_values].max()))
 

@@ -365,7 +365,7 @@ def explain_scan(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.
 
 
 def _add_expected_rows(
-    explained: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan
+    explain: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan
 ) -> Explain:
     """Return the funnel with the expected rows, if every snapshot has statistics.
 
@@ -374,9 +374,9 @@ def _add_expected_rows(
     states = [(plan, steps) for plan, steps in zip(plans, rows, strict=True) if plan.snapshot is not None]
     estimates = [(estimate_plan(plan, scan.fields), steps) for plan, steps in states]
     if not estimates or any(estimated.analyzed_snapshot_id is None for estimated, _ in estimates):
-        return explained
+        return explain
     expected = sum(min([estimated.rows, *(step.after for step in steps)]) for estimated, steps in estimates)
-    return replace(explained, rows_expected=expected, analyzed_snapshot_id=estimates[0][0].analyzed_snapshot_id)
+    return replace(explain, rows_expected=expected, analyzed_snapshot_id=estimates[0][0].analyzed_snapshot_id)
 
 
 def _format_filter(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:

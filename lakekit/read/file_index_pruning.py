@@ -95,11 +95,9 @@ def make_file_missing(path: str) -> FileMissing:
     return FileMissing(f"{path}, the index of a data file, is not there. {REBUILD_ADVICE}", path=path)
 
 
-def add_advice(damaged: Corrupt) -> Corrupt:
+def add_advice(error: Corrupt) -> Corrupt:
     """Return the error about a damaged index with what to do."""
-    return type(damaged)(
-        f"{damaged.message}. {REBUILD_ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field
-    )
+    return type(error)(f"{error.message}. {REBUILD_ADVICE}", path=error.path, offset=error.offset, field=error.field)
 
 
 Span = tuple["NDArray[np.uint8]", int, int]

@@ -277,8 +277,8 @@ class PaimonScan(LazyFrameResolver):
     A `is_shared` one plans every time: the caller called `scan()` again, and must see the files as they are now.
     """
 
-    def __init__(self, source: ScanSource, *, shared: bool = False) -> None:
-        self.source, self.is_shared = source, shared
+    def __init__(self, source: ScanSource, *, is_shared: bool = False) -> None:
+        self.source, self.is_shared = source, is_shared
         self.plans: dict[tuple[str, tuple[object, ...], int | None], pl.LazyFrame] = {}
         self.times = count()
 
@@ -360,17 +360,17 @@ class _FilterProbe(LazyFrameResolver):
         )
 
 
-def scan_lazily(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
+def scan_lazily(source: ScanSource, *, is_shared: bool = False) -> pl.LazyFrame:
     """Return the LazyFrame of a source. It pickles; every `collect()` looks for the version again.
 
-    `shared`: the frame is given to many callers, each for the state at its time.
+    `is_shared`: the frame is given to many callers, each for the state at its time.
 
     No column of it is unnested: of a resolver alone Polars 2.1 assumes that it yields all columns, even if a query
     needs few, and panics over windows and row numbers (`select(pl.col("v").max().over("g"))`); of what a function
     returns, it does not. Raises `Unsupported` for a column of a type that is refused.
     """
     runtime.refuse_fork()
-    resolver = PaimonScan(source, shared=shared)
+    resolver = PaimonScan(source, is_shared=is_shared)
     resolver.schema()  # Polars asks for it once the frame runs: what is refused is refused here
     return resolver.lazy().unnest([])
 
@@ -505,9 +505,11 @@ def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
     return is_alone and all(field.type.root not in _INEXACT_ROOTS for field in fields)
 
 
-def _filters_text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
+def _filters_text(filters: Sequence[FilterExpr], applied_indices: Sequence[int]) -> tuple[object, ...]:
     """Return a cache key of the filters: their pyarrow text, and the whole expression if applied here."""
-    return tuple(_literal_bytes(f.expr) if at in applied else filter_to_pyarrow_text(f) for at, f in enumerate(filters))
+    return tuple(
+        _literal_bytes(f.expr) if at in applied_indices else filter_to_pyarrow_text(f) for at, f in enumerate(filters)
+    )
 
 
 def _literal_bytes(expr: pl.Expr) -> object:

@@ -76,9 +76,9 @@ def _put_under_lock(storage: Storage, path: str, data: bytes, check_lock: Callab
         raise _unknown_outcome(path, failed or unreadable, unreadable) from failed
 
 
-def _unknown_outcome(path: str, failed: LakekitError, unreadable: StorageFailed) -> CommitStateUnknown:
+def _unknown_outcome(path: str, error: LakekitError, unreadable: StorageFailed) -> CommitStateUnknown:
     why = (
-        f"{path} could not be created ({failed.message}) and cannot be read ({unreadable.message}). Look whether it "
+        f"{path} could not be created ({error.message}) and cannot be read ({unreadable.message}). Look whether it "
         "is there before trying again"
     )
     return CommitStateUnknown(why)

@@ -48,21 +48,21 @@ def sync_file(path: str) -> None:
         os.fsync(file.fileno())
 
 
-def sync_files(opened: Sequence[io.FileIO]) -> None:
+def sync_files(open_files: Sequence[io.FileIO]) -> None:
     """Wait until the bytes of all these files are durable. Raises `OSError` with the name of a failed one.
 
     All of them are started first. The first sync waits for what the file system writes of them all (on ext4 and XFS,
     one journal commit) and the others find little to do, without waking a thread. If each takes long, the remaining
     ones are synced in parallel.
     """
-    if len(opened) > 1:
-        for file in opened:
+    if len(open_files) > 1:
+        for file in open_files:
             start_sync(file)
-    for at, file in enumerate(opened):
+    for at, file in enumerate(open_files):
         began = time.monotonic()
         _sync(file)
         if at > 0 and time.monotonic() - began > _LONG_S:
-            parallel_map(_sync, opened[at + 1 :])
+            parallel_map(_sync, open_files[at + 1 :])
             return
 
 
@@ -201,8 +201,8 @@ def _list_roots(roots: tuple[str, ...]) -> str:
     return ", ".join(f'"{root}"' for root in roots)
 
 
-def _is_below(real: str, root: str) -> bool:
-    return real == root or real.startswith(root if root.endswith("/") else f"{root}/")
+def _is_below(real_path: str, root: str) -> bool:
+    return real_path == root or real_path.startswith(root if root.endswith("/") else f"{root}/")
 
 
 class ParentDirectory:

@@ -474,10 +474,10 @@ class _Sink(io.RawIOBase):
         return self._size
 
 
-def _may_be_range(failed: StorageFailed) -> bool:
+def _may_be_range(error: StorageFailed) -> bool:
     """Return whether a store may have refused the range of a request, and not the request."""
-    is_answer = "the store answers " in failed.message or "gives no answer" in failed.message
-    return not isinstance(failed, FileMissing) and (not is_answer or "the store answers 416" in failed.message)
+    is_answer = "the store answers " in error.message or "gives no answer" in error.message
+    return not isinstance(error, FileMissing) and (not is_answer or "the store answers 416" in error.message)
 
 
 def _unpickle(root: str, scheme: str, user_options: FrozenDict[str, Any]) -> ObjectStorage:

@@ -225,7 +225,7 @@ class ReadMethods(TableCore):
         shared = self._last_seen.shared_scan
         if shared is None or shared.scans_left < 1 or shared.ctx != ctx:
             shared = self._last_seen.shared_scan = SharedScan(
-                ctx, polars_pushdown.scan_lazily(table_scan.scan(ctx), shared=True)
+                ctx, polars_pushdown.scan_lazily(table_scan.scan(ctx), is_shared=True)
             )
         shared.scans_left -= 1
         return shared.frame

@@ -51,7 +51,7 @@ _CRC_BYTES = 4
 class Writer:
     """A writer of a table, for one thread; `t.writer()` creates it. See the module."""
 
-    handle: TableContext = field(repr=False)
+    ctx: TableContext = field(repr=False)
     commit_user: str
     is_counted: bool
     overwrite: Overwrite | None = None
@@ -67,14 +67,14 @@ class Writer:
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else plural(len(self._pending), "message") + " to commit"
-        return f"Writer of {self.handle.name}, commit_user={self.commit_user!r}, {state}"
+        return f"Writer of {self.ctx.name}, commit_user={self.commit_user!r}, {state}"
 
     def __post_init__(self) -> None:
-        self._committing = replace(self.handle, storage=self._writers.ctx.storage)
+        self._committing = replace(self.ctx, storage=self._writers.ctx.storage)
 
     @staticmethod
     def of(
-        handle: TableContext,
+        ctx: TableContext,
         *,
         commit_user: str | None,
         overwrite: bool | Mapping[str, Any] | None,
@@ -85,16 +85,16 @@ class Writer:
         user, last, carried, sequences = (
             (commit_user, None, [], {}) if state is None else _decode_state(state, commit_user)
         )
-        replaces = resolve_overwrite(handle, overwrite)
+        replaces = resolve_overwrite(ctx, overwrite)
         if compact is not None:
-            handle = handle.with_options({"write-only": str(not compact).lower()})
-        name = committer.check_text("commit_user", user) if user else handle.new_commit_user()
-        gathered = replace(handle, storage=defer_sync(handle.storage))
+            ctx = ctx.with_options({"write-only": str(not compact).lower()})
+        name = committer.check_text("commit_user", user) if user else ctx.new_commit_user()
+        gathered = replace(ctx, storage=defer_sync(ctx.storage))
         writers = BucketWriters(
             gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences
         )
         return Writer(
-            handle=handle,
+            ctx=ctx,
             commit_user=name,
             is_counted=user is not None,
             overwrite=replaces,
@@ -112,7 +112,7 @@ class Writer:
         When this raises, rows before the bad one may be in: leave the block by the exception, or call `abort()`.
         """
         self._check_open()
-        for batch in row_conversion.convert_batches(frame, self.handle, cast=cast, row_kind=row_kind):
+        for batch in row_conversion.convert_batches(frame, self.ctx, cast=cast, row_kind=row_kind):
             self._writers.write(batch, bucket=bucket)
 
     def compact(
@@ -175,8 +175,8 @@ class Writer:
         if compacts and "COMPACT" not in committed.kinds:
             self._writers.mark_compactions_lost()
         if not self.is_counted:
-            self.commit_user = self.handle.new_commit_user()
-        return maintenance.after_commit.maintain_after_commit(self.handle, committed, messages)
+            self.commit_user = self.ctx.new_commit_user()
+        return maintenance.after_commit.maintain_after_commit(self.ctx, committed, messages)
 
     def abort(self) -> None:
         """Drop what was not prepared or not committed here, files included, and close the writer."""
@@ -242,7 +242,7 @@ class Writer:
             raise UncommittedRows(msg)
 
 
-def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
+def resolve_overwrite(ctx: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
     """Return the partitions that an overwrite replaces; None if it replaces nothing.
 
     True, and an empty partition, mean what `t.overwrite` without a partition does.
@@ -250,7 +250,7 @@ def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] 
     if overwrite is None or overwrite is False:
         return None
     if overwrite is True or overwrite == {}:
-        is_dynamic = bool(handle.schema.partition_keys) and handle.options.dynamic_partition_overwrite
+        is_dynamic = bool(ctx.schema.partition_keys) and ctx.options.dynamic_partition_overwrite
         return Overwrite.dynamic() if is_dynamic else Overwrite.entire_table()
     return Overwrite.static(partition_spec(overwrite))
 

@@ -430,26 +430,26 @@ class KeyHashes:
         self._pieces = merged
 
 
-def _look_up(piece: HashRun, hashes: Hashes, buckets: Buckets) -> None:
+def _look_up(hash_run: HashRun, hashes: Hashes, buckets: Buckets) -> None:
     """Write into `buckets` the buckets of those hashes that the piece has."""
-    if not len(hashes) or not len(piece.hashes):
+    if not len(hashes) or not len(hash_run.hashes):
         return
-    positions = np.searchsorted(piece.hashes, hashes)
-    positions[positions == len(piece.hashes)] = 0
-    matching = np.flatnonzero(piece.hashes[positions] == hashes)
-    buckets[matching] = piece.buckets[positions[matching]]
+    positions = np.searchsorted(hash_run.hashes, hashes)
+    positions[positions == len(hash_run.hashes)] = 0
+    matching = np.flatnonzero(hash_run.hashes[positions] == hashes)
+    buckets[matching] = hash_run.buckets[positions[matching]]
 
 
-def _merge_runs(piece: HashRun, new: HashRun) -> HashRun:
-    """Return two ascending pieces as one; `new` has no hash of `piece`."""
-    if not len(piece.hashes):
+def _merge_runs(hash_run: HashRun, new: HashRun) -> HashRun:
+    """Return two ascending runs as one; `new` has no hash of `hash_run`."""
+    if not len(hash_run.hashes):
         return new
-    at = np.searchsorted(piece.hashes, new.hashes) + np.arange(len(new.hashes))
-    old = np.ones(len(piece.hashes) + len(new.hashes), np.bool_)
+    at = np.searchsorted(hash_run.hashes, new.hashes) + np.arange(len(new.hashes))
+    old = np.ones(len(hash_run.hashes) + len(new.hashes), np.bool_)
     old[at] = False
     hashes, buckets = np.empty(len(old), np.int32), np.empty(len(old), np.int16)
     hashes[at], buckets[at] = new
-    hashes[old], buckets[old] = piece
+    hashes[old], buckets[old] = hash_run
     return HashRun(hashes, buckets)
 
 
@@ -471,12 +471,12 @@ def _merge_files(parts: list[tuple[int, Hashes]], of_file: Buckets) -> HashRun:
     return HashRun(hashes[last], of_file[(both[last] & 0xFFFFFFFF)])
 
 
-def _split_run(piece: HashRun) -> list[HashRun]:
+def _split_run(hash_run: HashRun) -> list[HashRun]:
     """Split a piece into pieces of `RUN_HASHES` hashes, each with its own memory."""
-    size = len(piece.hashes)
+    size = len(hash_run.hashes)
     if size <= 2 * RUN_HASHES:
-        return [piece] if size else []
+        return [hash_run] if size else []
     return [
-        HashRun(piece.hashes[at : at + RUN_HASHES].copy(), piece.buckets[at : at + RUN_HASHES].copy())
+        HashRun(hash_run.hashes[at : at + RUN_HASHES].copy(), hash_run.buckets[at : at + RUN_HASHES].copy())
         for at in range(0, size, RUN_HASHES)
     ]

@@ -493,16 +493,16 @@ def _is_castable(values: pl.Series, dtype: pl.DataType) -> bool:
     return True
 
 
-def _check_cast(casted: pl.Series, values: pl.Series, target: DataType, location: ValueLocation) -> pl.Series:
+def _check_cast(cast_column: pl.Series, values: pl.Series, target: DataType, location: ValueLocation) -> pl.Series:
     """Return the cast values; raise if a value became null."""
-    if casted.null_count() != values.null_count():
+    if cast_column.null_count() != values.null_count():
         raise location.bad_value(
-            casted.is_null() & values.is_not_null(),
+            cast_column.is_null() & values.is_not_null(),
             values,
             f"which is no {target.as_nullable()}",
             "Correct the value, or widen the column",
         )
-    return casted
+    return cast_column
 
 
 def _convert_time_unit(values: pl.Series, dtype: pl.DataType, location: ValueLocation, *, cast: bool) -> pl.Series:

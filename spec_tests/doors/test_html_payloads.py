@@ -182,7 +182,7 @@ def of_facts(name):
     yield to_svg(manifests.tree_drawing(tree, manifests.layout_tree(tree), selected=name))
     yield (
         manifests.tree_html(tree)
-        + manifests.entries_html(name, manifest, [entry], 1, filtered=True)
+        + manifests.entries_html(name, manifest, [entry], 1, has_filter=True)
         + manifests.index_html(index)
         + manifests.index_html(vectors)
     )

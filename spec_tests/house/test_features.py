@@ -66,7 +66,7 @@ def test_a_refusal_names_what_where_and_what_to_do():
         "table shop.orders uses data-evolution (files that hold some columns of other files' rows), which lakekit does not support. "
         "Read it with the Java engine; lk.features() lists what lakekit reads"
     )
-    assert "does not support. Wait" in str(make_refusal("procedure.migrate_database", "x", instead="Wait"))
+    assert "does not support. Wait" in str(make_refusal("procedure.migrate_database", "x", alternative="Wait"))
 
 
 @pytest.mark.parametrize(

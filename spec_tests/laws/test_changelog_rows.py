@@ -78,6 +78,6 @@ def test_what_is_equal(kind: str, one: object, other: object, equal: bool) -> No
 
 
 def test_what_is_compared_follows_from_two_options() -> None:
-    assert merge.select_compared_fields(FIELDS, deduplicated=False, ignored=("v",)) is None
-    assert merge.select_compared_fields(FIELDS, deduplicated=True, ignored=()) == FIELDS
-    assert merge.select_compared_fields(FIELDS, deduplicated=True, ignored=("v", "zz")) == (FIELDS[0], FIELDS[2])
+    assert merge.select_compared_fields(FIELDS, deduplicated=False, ignored_columns=("v",)) is None
+    assert merge.select_compared_fields(FIELDS, deduplicated=True, ignored_columns=()) == FIELDS
+    assert merge.select_compared_fields(FIELDS, deduplicated=True, ignored_columns=("v", "zz")) == (FIELDS[0], FIELDS[2])

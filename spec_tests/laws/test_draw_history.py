@@ -356,7 +356,7 @@ entries = st.builds(
 def test_tables_are_tables_and_nothing_else(tree, found, more):
     hostile = timeline.replace(tree, table=HOSTILE, filter_text=tree.filter_text and HOSTILE)
     pages = [manifests.tree_html(hostile), *(manifests.index_html(one) for one in tree.indexes)]
-    pages.append(manifests.entries_html(HOSTILE, None, found, len(found) + more, filtered=bool(tree.filter_text), max_rows=5))
+    pages.append(manifests.entries_html(HOSTILE, None, found, len(found) + more, has_filter=bool(tree.filter_text), max_rows=5))
     for page in pages:
         parser = tags_of(page)
         assert set(parser.found) <= {"table", "caption", "b", "thead", "tbody", "tr", "th", "td", "p"}

@@ -65,8 +65,8 @@ _MAX_VALUE = 0xFFFF
 class ArtNode:
     """A node of the tree.
 
-    A leaf has `key` and `container_number`. Other nodes have `prefix` and `children` by byte, with
-    their `slots` in a node of 48.
+    A leaf has `key` and `container_number`. Other nodes have `prefix` and `children` by byte, with their `slots` in a
+    node of 48.
     """
 
     kind: int

@@ -157,20 +157,20 @@ def _refuse_incomparable(function: FieldFunction) -> str | None:
 @declare_aggregate("max", type_problem=_refuse_incomparable)
 def fold_max(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the greatest value."""
-    return _select_best(function, versions, column, ops, largest=True)
+    return _select_best(function, versions, column, ops, selects_largest=True)
 
 
 @declare_aggregate("min", type_problem=_refuse_incomparable)
 def fold_min(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the smallest value."""
-    return _select_best(function, versions, column, ops, largest=False)
+    return _select_best(function, versions, column, ops, selects_largest=False)
 
 
 def _select_best(
-    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool
+    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, selects_largest: bool
 ) -> pl.Series:
     if ops is None and is_whole(column.dtype) and function.type.root != "BOOLEAN" and not column.null_count():
-        return _select_best_integers(versions, column, largest=largest)
+        return _select_best_integers(versions, column, selects_largest=selects_largest)
     values = column.gather(versions.row_numbers)
     order = to_comparable(values)
     not_null = not_null_mask(values)
@@ -182,7 +182,7 @@ def _select_best(
         _refuse_booleans(
             function, (mine != NO_ROW) if not_null is None else (mine != NO_ROW) & not_null[step], ops, step
         )
-        better = (mine == NO_ROW) | ((numbers > peak) if largest else (numbers < peak))
+        better = (mine == NO_ROW) | ((numbers > peak) if selects_largest else (numbers < peak))
         if not_null is not None:
             better &= not_null[step]
         if ops is not None:
@@ -208,13 +208,13 @@ def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, s
         )
 
 
-def _select_best_integers(versions: Versions, column: pl.Series, *, largest: bool) -> pl.Series:
+def _select_best_integers(versions: Versions, column: pl.Series, *, selects_largest: bool) -> pl.Series:
     """Return the greatest or smallest of integers without nulls, for which no row must be recorded."""
     numbers = numbers_of(column)[versions.row_numbers]
     best = numbers[: versions.count].copy()
     for step in versions.iter_steps():
         mine = best[: step.stop - step.start]
-        (np.maximum if largest else np.minimum)(mine, numbers[step], out=mine)
+        (np.maximum if selects_largest else np.minimum)(mine, numbers[step], out=mine)
     return from_physical(column, best, None)
 
 

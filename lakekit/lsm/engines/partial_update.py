@@ -319,32 +319,32 @@ def _is_not_smaller(sequence_scan: SequenceScan, step: slice) -> Bools:
 
 
 def _record_step(
-    sequence_scans: list[SequenceScan], step: slice, retracting: Bools, adding: Bools, initialized_by_copy: Bools
+    sequence_scans: list[SequenceScan], step: slice, is_retracting: Bools, is_adding: Bools, initialized_by_copy: Bools
 ) -> None:
     """Record the operations of one version of every key.
 
-    Versions in `retracting` retract, those in `adding` add, others are ignored; those in `initialized_by_copy` become
-    the state of their key themselves.
+    Versions in `is_retracting` retract, those in `is_adding` add, others are ignored; those in `initialized_by_copy`
+    become the state of their key themselves.
     """
     for sequence_scan in sequence_scans:
         _advance_sequence(sequence_scan, step, initialized_by_copy)
         has_sequence = ~sequence_scan.is_null_sequence[step]
         is_accepted = has_sequence & (initialized_by_copy | _is_not_smaller(sequence_scan, step))
-        active = retracting | adding
+        active = is_retracting | is_adding
         sequence_scan.sequence_column_operations[step] = np.where(
             initialized_by_copy, SET, np.where(is_accepted & active, ADD, SKIP)
         )
-        plain = np.where(is_accepted & adding, ADD, np.where(is_accepted & retracting, RETRACT, SKIP))
+        plain = np.where(is_accepted & is_adding, ADD, np.where(is_accepted & is_retracting, RETRACT, SKIP))
         sequence_scan.plain_column_operations[step] = np.where(
-            initialized_by_copy & ~(is_accepted & retracting), SET, plain
+            initialized_by_copy & ~(is_accepted & is_retracting), SET, plain
         )
         folded = np.where(
-            adding & has_sequence,
+            is_adding & has_sequence,
             np.where(is_accepted, ADD, REVERSE),
-            np.where(retracting & has_sequence, RETRACT, SKIP),
+            np.where(is_retracting & has_sequence, RETRACT, SKIP),
         )
         sequence_scan.aggregate_column_operations[step] = np.where(
-            initialized_by_copy, np.where(retracting & has_sequence, SET_RETRACT, SET), folded
+            initialized_by_copy, np.where(is_retracting & has_sequence, SET_RETRACT, SET), folded
         )
         _advance_sequence(sequence_scan, step, is_accepted & active)
 
