@@ -193,7 +193,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def suggest_name(name: str, candidates: Sequence[str]) -> str:
-    """Return the hint at the nearest name, which is the one that differs by case alone if there is one."""
+    """Return a hint at the nearest name: one that differs only in case, if there is one."""
     same = [candidate for candidate in candidates if candidate.lower() == name.lower()]
     if same:
         return f"; did you mean {same[0]}? Upper and lower case are different names"

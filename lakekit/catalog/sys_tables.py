@@ -136,7 +136,7 @@ def all_table_options(catalog: TableCatalog) -> pl.DataFrame:
 
 
 def catalog_options(catalog: TableCatalog) -> pl.DataFrame:
-    """Return a row for each option of the catalog; secrets are hidden, which the reference shows."""
+    """Return a row for each option of the catalog; secrets are hidden (the reference shows them)."""
     uri = {} if catalog.uri is None else {"uri": redact_uri(catalog.uri)}
     options = {
         **catalog.options,

@@ -269,7 +269,7 @@ def _add_sql_arguments(added: argparse.ArgumentParser) -> None:
 def _parse_age(text: str) -> str:
     """Return an age as typed, which must have a unit.
 
-    A number alone would be milliseconds, as in options, which a typed age for deletion hardly means.
+    A number alone is refused: in options it means milliseconds, but an age typed for a deletion hardly does.
     """
     if text.strip().isdecimal():
         message = f"{text!r} has no unit: write '{text.strip()} d', or h, min, s"

@@ -545,7 +545,7 @@ def write_container(
 
 
 def join_containers(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
-    """Return one container of the values of several, which have one schema text, without decoding them."""
+    """Return one container of the values of several containers with one schema text, without decoding them."""
     values = ((block.count, block.data) for container in containers for block in container.blocks)
     bodies = _group_into_bodies(values, SYNC_INTERVAL_BYTES)
     return _encode_file(containers[0].metadata["avro.schema"], bodies, codec, level, None)

@@ -37,7 +37,7 @@ _FLOAT_STRUCTS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _INT32_RANGE = range(-(2**31), 2**31)
 FREE_BLOCKS = 64
 _MIN_BLOCK_ITEMS = 256
-"""The least average number of items in blocks of an array beyond the first `FREE_BLOCKS`, which may have any size."""
+"""The least average number of items in blocks of an array beyond the first `FREE_BLOCKS` blocks, whose size is free."""
 
 
 def _invalid_value(problem: str, offset: int, field: str) -> Corrupt:

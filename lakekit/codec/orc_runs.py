@@ -46,7 +46,7 @@ _DIRECT_WIDTHS = np.array(_DIRECT_BITS)
 def sum_lengths(data: bytes, *, second: bool) -> int:
     """Return the sum of all lengths of a stream.
 
-    Of a stream that ends too early, which is left to Arrow, only the runs before the end are counted.
+    If a stream ends too early, only the runs before its end are counted: Arrow raises the error.
 
     Raises:
         Corrupt: a length is below zero.
@@ -353,7 +353,7 @@ def count_numbers(data: bytes, *, second: bool) -> int:
 
 
 def count_bytes(data: bytes) -> int:
-    """Return how many bytes the runs of a stream hold, which are the bytes of BYTE columns, or bits by eight."""
+    """Return how many bytes the runs of a stream hold: the values of a BYTE column, or eight bits each."""
     return sum(
         _read_runs(data, lambda data, at: (data[at] + 3, at + 2) if data[at] < 0x80 else _count_direct(data, at))
     )

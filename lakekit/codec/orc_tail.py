@@ -112,7 +112,7 @@ def _read_number(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def parse_members(data: bytes) -> list[ProtobufField]:
-    """Return the members of a message, in order; without those of a fixed width, which a tail does not have."""
+    """Return the members of a message, in order, except members of a fixed width: a tail has none."""
     members: list[ProtobufField] = []
     at = 0
     while at < len(data):
@@ -377,7 +377,7 @@ def _build_type_tree(types: list[list[ProtobufField]], number: int, depth: int) 
 def has_null_keys(tail: OrcTail) -> bool:
     """Return whether some map may have a null key.
 
-    Decided by the streams of the file, not by its statistics, which a damaged file may have wrong.
+    The streams of the file decide, not its statistics: in a damaged file these may be wrong.
     """
     keys = {column.children[0].column_id for column in tail.root.preorder() if column.kind == MAP and column.children}
     return bool(keys) and any(keys & _columns_with_nulls(tail, stripe) for stripe in tail.stripes)

@@ -100,7 +100,7 @@ def iter_since(ctx: TableContext, after_id: int, latest: Snapshot) -> Iterator[t
 def find_snapshot(
     ctx: TableContext, commit: tuple[str, int, str], after_id: int, latest: Snapshot | None
 ) -> Snapshot | None:
-    """Return the snapshot above `after_id` of a commit, which is a user, an identifier and a kind; None without one."""
+    """Return the snapshot above `after_id` of a commit (user, identifier, kind); None if there is none."""
     for _, snapshot in () if latest is None else iter_since(ctx, after_id, latest):
         if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == commit:
             return snapshot

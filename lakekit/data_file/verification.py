@@ -4,10 +4,10 @@ Only the last bytes of a local file are read. Over a network that costs as much 
 no torn files: there reading itself finds out, and `read_whole_file` compares sizes. A file that a manifest lists and
 that does not exist was expired, or removed by hand; one of another size was torn, or is another file of that name.
 
-Footer and page headers of local Parquet files are checked before Polars opens them (`PageHeaderChecks`). A check costs
-some 80 µs of CPU at a file of four columns and seven pages, which a scan of large files does not feel and one of many
-small files would each time: a file that was checked is remembered in the process, by path and the storage's tag of the
-content. Over a network, where every page would be a request, no file is checked.
+Footer and page headers of local Parquet files are checked before Polars opens them (`PageHeaderChecks`). A check takes
+some 80 µs of CPU for a file of four columns and seven pages: little in a scan of large files, much in each scan of many
+small files. So a file that was checked is remembered in the process, by path and the storage's tag of the content. Over
+a network, where every page would be a request, no file is checked.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     1     2     3     4     5        faint: expired, but a tag or its changelog is kept
     ▂▂▂▂▂▂▄▄▄▄▄▄▃▃▃▃▃▃▆▆▆▆▆▆▁▁▁▁▁                                     stored rows
 
-Marks stand evenly, in lines, or by time; neighbours without enough room become one mark, which a note says. Positions
+Marks stand evenly, in lines, or by time; neighbours without enough room become one mark, and a note says so. Positions
 are fractions of the width (0 to 1) and pixels of the height, so that buttons and pictures come from the same geometry.
 """
 

@@ -57,8 +57,9 @@ def rollback_to(
     that only a tag keeps is written again first; a gap follows it then, so that the hint is written at the end. A tag
     replaces another snapshot of its id, as after a fast-forward of main.
 
-    A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
-    the engine's releases up to 1.4.2 went to the first snapshot then, which is later than what was asked.
+    A time or watermark means the newest snapshot at or before it. If every watermark is greater, nothing is changed:
+    the engine's releases up to 1.4.2 rolled back to the first snapshot then, although it is later than the given
+    watermark.
 
     Raises: `SnapshotNotFound`, `TagNotFound`; `Corrupt` if the schema, a list or a manifest of the snapshot is lost
     or damaged; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` if a writer committed

@@ -170,7 +170,7 @@ class SnapshotState(TableStream):
         return lazy_frames.kinds_first(rows, ROW_KIND, self.fields)
 
     def plans(self, scan_filter: ScanFilter) -> tuple[Plan, Plan | None]:
-        """Return the plan of the merged rows, and that of postponed rows, which are read unmerged.
+        """Return the plan of the merged rows, and the plan of postponed rows, which are read without a merge.
 
         The second is None if there are none to return.
         """

@@ -252,7 +252,7 @@ CHANGE_TABLES = ("audit_log", "binlog")
 
 
 def as_changelog_table(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
-    """Return one change of a stream in the shape of the system table `name`, which is one of `CHANGE_TABLES`.
+    """Return one change of a stream in the shape of the system table `name`, one of `CHANGE_TABLES`.
 
     `rows_to_frame`: the rows of the change, with `_row_kind` as first column.
     """

@@ -54,7 +54,7 @@ def to_table_of_kind(table: Table, other_kinds: Mapping[str, Callable[..., Table
 
 
 def context_of_any_kind(table: Table) -> TableContext:
-    """Return the context of a table, of a format table too, which has one without snapshots. Raises as `context_of`."""
+    """Return the context of a table; that of a format table has no snapshots. Raises as `context_of`."""
     return table.facts() if isinstance(table, FormatTable) else context_of(table)
 
 
@@ -209,7 +209,7 @@ class FormatTable(Table):
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """Return the partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`.
 
-        A table without partition columns has one, which is empty text.
+        A table without partition columns has one partition, the empty text.
         """
         ctx = self.facts()
         listing.check_no_position(ctx, at)

@@ -68,7 +68,7 @@ def create(
     if_not_exists: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Create a table at a path, which is made where it is missing.
+    """Create a table at a path; missing folders are created.
 
     `schema`: Paimon types by column (`{"k": "BIGINT NOT NULL"}`), a `pl.Schema`, a `pa.Schema` or a list of `lk.Field`.
     Columns of the primary key become NOT NULL. `if_not_exists`: an existing table is returned as it is. Locations in

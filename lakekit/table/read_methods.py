@@ -166,8 +166,8 @@ class ReadMethods(TableCore):
         """Return the files that a scan filtered by `expr` would read, and those that each step of planning leaves out.
 
         Both branches are explained where two are read. Reads metadata only. After `t.analyze()` it says how many rows
-        to expect. `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file indexes,
-        which are read, have answered.
+        to expect. `expr`: Polars or SQL text. `aggregates`: show the files that `aggregate` still has to decode after
+        file indexes have answered; the indexes are read for it.
 
         Raises: Polars' errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
         """

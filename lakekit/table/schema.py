@@ -375,7 +375,10 @@ class SchemaMethods(TableCore):
 
 
 def create_table_statement(name: str, ctx: TableContext, dialect: str) -> str:
-    """Return the CREATE TABLE statement of a table; for an object table without columns, which are always the same."""
+    """Return the CREATE TABLE statement of a table.
+
+    That of an object table has no columns, since they are always the same.
+    """
     check_dialect(dialect)
     literal = partial(text_literal, dialect=dialect)
     full = ".".join(map(quote, name.split(".")))

@@ -406,7 +406,7 @@ def _row_fields(tokens: _Tokens, depth: int) -> tuple[Field, ...]:
 
 
 def type_from_json(node: object, depth: int = 0) -> DataType:
-    """Return the type of a type node of a schema file (FORMAT 2.2), which is a text or, if nested, an object."""
+    """Return the type of a type node of a schema file (FORMAT 2.2): a text, or an object if the type is nested."""
     if depth > MAX_DEPTH:
         msg = f"a type nested deeper than {MAX_DEPTH} levels"
         raise LimitExceeded(msg, field="type")
@@ -453,7 +453,7 @@ def field_from_json(node: object, depth: int = 0) -> Field:
 
 
 def type_to_json(t: DataType) -> Any:
-    """Return the JSON of a type in schema files, which is a text or, if nested, an object."""
+    """Return the JSON of a type in schema files: a text, or an object if the type is nested."""
     word = t.root if t.nullable else t.root + " NOT NULL"
     match t.root:
         case "ARRAY" | "MULTISET":

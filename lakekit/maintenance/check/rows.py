@@ -279,9 +279,8 @@ def check_rows(
 ) -> None:
     """Check the rows of the files of some entries, one after the other.
 
-    `indices`: indices of the entries. `hashes`: the hash indexes; None if the files are changelogs.
-    `isolated_check`: gets the files whose bytes no checksum vouches for, which are all but Avro files and Parquet files
-    with right checksums.
+    `indices`: indices of the entries. `hashes`: the hash indexes; None if the files are changelogs. `isolated_check`:
+    gets the files without valid checksums: all but Avro files and Parquet files with right checksums.
     """
     totals = entries.integers("total_buckets")
     seen = {ctx.schema.id: ctx}
