@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
     Define = Callable[[TableLocation], TableSchema]
+    """Writes the first schema of a table at its location, and returns it."""
 
 
 MAX_SHOWN_NAMES = 12

@@ -34,9 +34,11 @@ INSPECT_NOUNS = (
     "indexes",
     "options",
 )
+"""What `lakekit inspect PATH NOUN` prints."""
 TIME_TRAVEL_NOUNS = ("manifests", "files", "levels", "partitions", "buckets", "indexes")
-"""Nouns that take an older snapshot."""
+"""The nouns of `inspect` that take `--at`, an older snapshot."""
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_NO_TABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: success, a problem was found, wrong usage, no such table, interrupted by the user."""
 
 
 class Output:

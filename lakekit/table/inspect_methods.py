@@ -115,22 +115,22 @@ class InspectMethods(TableCore):
         return [*facts, *((name, text) for name, text in last_seen if text), ("location", self.location)]
 
     @property
-    def _called(self) -> str:
+    def _display_name(self) -> str:
         return self.name if self.branch_name is None else f"{self.name}$branch_{self.branch_name}"
 
     def __repr__(self) -> str:
         if self._last_seen.ctx is None:
-            return cards.card_text(f"Table {self._called}", self._facts())
+            return cards.card_text(f"Table {self._display_name}", self._facts())
         columns = ", ".join(f"{field.name} {field.type}" for field in self._last_seen.ctx.schema.fields)
         main_facts = [
             (name, text)
             for name, text in self._facts()
             if name in ("primary key", "partitioned by", "snapshot", "location")
         ]
-        return cards.card_text(f"Table {self._called}", [("columns", columns), *main_facts])
+        return cards.card_text(f"Table {self._display_name}", [("columns", columns), *main_facts])
 
     def _repr_html_(self) -> str:
-        card = cards.html_card(f"Table {self._called}", self._facts())
+        card = cards.html_card(f"Table {self._display_name}", self._facts())
         return (
             card
             if self._last_seen.ctx is None

