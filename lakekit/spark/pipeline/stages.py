@@ -176,8 +176,8 @@ def run(
 ) -> Totals:
     """Run the whole pipeline, and compare the tables with the files.
 
-    It lands the selected files and takes every landed day through all steps. Days that are finished (tagged on gold) are
-    skipped, except the newest of them, which is checked again.
+    It lands the selected files and takes every landed day through all steps. Days that are finished (tagged on gold)
+    are skipped, except the newest of them, which is checked again.
 
     Raises: the errors of `land`, of reading and of writing; the same call again then resumes where this call stopped.
     """
