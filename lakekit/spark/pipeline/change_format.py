@@ -13,7 +13,7 @@ it plainly means: an update without the row before is `+U`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -157,11 +157,11 @@ def _parse_messages(messages: DataFrame, format_name: str) -> DataFrame:
     if isinstance(kind, spark.StructType):
         if format_name != "plain":
             raise SchemaMismatch(
-                f"messages of format {format_name}: column value is {kind.simpleString()[:100]}; that format is read from "
-                "STRING or BINARY, rows that have columns are format plain",
+                f"messages of format {format_name}: column value is {kind.simpleString()[:100]}; that format is "
+                "read from STRING or BINARY, rows that have columns are format plain",
                 column="value",
             )
-        told = {field.name: str(field.type) for field in paimon_fields(kind)}
+        told = {field.name: str(replace(field.type, nullable=True)) for field in paimon_fields(kind)}
         columns = {
             "_root": sf.expr("to_variant_object(value)"),
             "_is_json": sf.expr("value IS NOT NULL"),
@@ -192,7 +192,7 @@ def _parse_messages(messages: DataFrame, format_name: str) -> DataFrame:
 
 def _get(source: str, path: str, t: str) -> str:
     """Return the value of a VARIANT at a path, NULL where it is not there or of no such type."""
-    return f"try_variant_get({source}, '{path}', '{t}')"
+    return f"try_variant_get({source}, '{path}', {sql_text(t)})"
 
 
 def _is_object(source: str) -> str:
@@ -205,13 +205,18 @@ def _object(source: str, path: str) -> str:
     return f"CASE WHEN {_is_object(value)} THEN {value} END"
 
 
+def _cells(row: str) -> str:
+    """Return the columns of an object as a MAP."""
+    return _get(row, "$", "map<string,variant>")
+
+
 def _image(kind: str, row: str) -> str:
     return f"named_struct('kind', '{kind}', 'row', {row})"
 
 
 def _overwrite(row: str, fields: str) -> str:
     """Return the object `row` with the fields of another in place of its own."""
-    mine, other = f"CAST({row} AS MAP<STRING, VARIANT>)", f"CAST({fields} AS MAP<STRING, VARIANT>)"
+    mine, other = _cells(row), _cells(fields)
     rest = f"map_filter({mine}, (name, v) -> NOT array_contains(map_keys({other}), name))"
     return f"to_variant_object(map_concat({rest}, {other}))"
 
@@ -246,7 +251,7 @@ def _plain(options: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
     kind, drop = cell.get("row-kind"), named.get("row-kind")
     row, types = "_root", "_types"
     if drop is not None:
-        rest = f"map_filter(CAST(_root AS MAP<STRING, VARIANT>), (name, v) -> name <> {sql_text(drop)})"
+        rest = f"map_filter({_cells('_root')}, (name, v) -> name <> {sql_text(drop)})"
         row, types = f"to_variant_object({rest})", f"map_filter(_types, (name, t) -> name <> {sql_text(drop)})"
     whens = (f"WHEN lower(trim(_op)) IN ({words}) THEN {sql_text(of)}" for of, words in _KINDS.items())
     return [
@@ -261,7 +266,7 @@ def _plain(options: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
             "ddl": "CAST(NULL AS STRING)",
             "ts_ms": _milliseconds(cell["time"]) if "time" in cell else "CAST(NULL AS BIGINT)",
             "problem": _problem(("_kind IS NOT NULL", "NULL"), where=f"column {drop}" if drop else "row"),
-            "images": f"array(named_struct('kind', _kind, 'row', {row}))",
+            "images": f"CASE WHEN value IS NOT NULL THEN array(named_struct('kind', _kind, 'row', {row})) END",
         },
     ]
 
@@ -289,10 +294,10 @@ def _debezium(options: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
     """Debezium's envelopes, bare or as `payload` beside their `schema`, whose types the values are turned by."""
     fields = "array<struct<field:string,type:string,name:string,parameters:map<string,string>>>"
     schema = f"array<struct<field:string,fields:{fields}>>"
-    side = "element_at(filter(_schema, f -> f.field = '{}'), 1).fields"
+    side = "get(filter(_schema, f -> f.field = '{}'), 0).fields"
     names = "transform(_fields, f -> f.field)"
     value = debezium_value("v", "_field_of[name]")
-    turned = f"to_variant_object(transform_values(CAST({{0}} AS MAP<STRING, VARIANT>), (name, v) -> {value}))"
+    turned = f"to_variant_object(transform_values({_cells('{0}')}, (name, v) -> {value}))"
     database = f"coalesce({_get('_root', '$.source.db', 'string')}, {_get('_root', '$.databaseName', 'string')})"
     paimon = f"transform_values(_field_of, (name, f) -> {debezium_type('f', type_mappings(options))})"
     images = f"""CASE
@@ -355,7 +360,7 @@ def _canal(options: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
     sql = f"coalesce({_get('_root', '$.sql', 'string')}, '')"
     objects = f"transform({{}}, v -> CASE WHEN {_is_object('v')} THEN v END)"
     value = mysql_value("v", "_mysql[name]")
-    turned = f"to_variant_object(transform_values(CAST(v AS MAP<STRING, VARIANT>), (name, v) -> {value}))"
+    turned = f"to_variant_object(transform_values({_cells('v')}, (name, v) -> {value}))"
     typed = (
         f"CASE WHEN _mysql IS NULL THEN {{0}} ELSE transform({{0}}, v -> CASE WHEN v IS NOT NULL THEN {turned} END) END"
     )
@@ -467,7 +472,7 @@ def _ogg(options: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
 def _dms(options: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
     """Messages of AWS DMS: a row in `data`, where an update has the columns before with names that begin with `BI_`."""
     type_mappings(options)
-    cells = "CAST(_data AS MAP<STRING, VARIANT>)"
+    cells = _cells("_data")
     olds = f"map_filter({cells}, (name, v) -> startswith(name, 'BI_'))"
     old = f"to_variant_object(transform_keys({olds}, (name, v) -> substr(name, 4)))"
     new = f"to_variant_object(map_filter({cells}, (name, v) -> NOT startswith(name, 'BI_')))"

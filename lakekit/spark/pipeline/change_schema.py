@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.spark.types import spark_type
-from lakekit.types import MAX_LENGTH, DataType, parse
+from lakekit.types import MAX_LENGTH, DataType, parse, part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -97,7 +97,7 @@ def _group_columns(changes: DataFrame, by: Sequence[str]) -> list[Row]:
     rows = changes.where(sf.col("row").isNotNull())
     first = sf.min("position") if "position" in changes.columns else sf.lit(0)
     one = sf.min_by("value", "position") if "position" in changes.columns else sf.min("value")
-    keys = sf.expr("map_keys(CAST(row AS MAP<STRING, VARIANT>))")
+    keys = sf.expr("map_keys(try_variant_get(row, '$', 'map<string,variant>'))")
     grouped = rows.groupBy(*by, keys.alias("_keys"), sf.to_json("types").alias("_told"), "primary_keys").agg(
         sf.expr("schema_of_variant_agg(row)").alias("_shown"),
         sf.any_value("types").alias("_types"),
@@ -108,7 +108,7 @@ def _group_columns(changes: DataFrame, by: Sequence[str]) -> list[Row]:
     orders = ", ".join(
         ["json_object_keys(_value)", *(f"json_object_keys(get_json_object(_value, '{p}'))" for p in paths)]
     )
-    ordered = f"element_at(filter(array({orders}), n -> size(array_except(_keys, n)) = 0), 1)"
+    ordered = f"get(filter(array({orders}), n -> size(array_except(_keys, n)) = 0), 0)"
     names = f"coalesce(filter({ordered}, n -> array_contains(_keys, n)), _keys)"
     return (
         grouped.orderBy("_first")
@@ -247,12 +247,11 @@ def to_rows(changes: DataFrame, fields: Sequence[Field]) -> DataFrame:
     null where the column takes none, has a NULL `row` and a `problem` that names the first such column. Columns that
     only the change has are left out.
 
-    Raises: `Unsupported` for a column whose type no event fills.
+    Raises: `Unsupported` for a column whose type no event fills, and for names that Spark takes for one.
     """
+    _check_names(changes, fields)
     wanted = ", ".join(f"{sql_name(f.name)}:{'variant' if f.type.root in _FROM_VARIANT else 'string'}" for f in fields)
-    frame = changes.withColumn(
-        "_cells", sf.expr(f"try_variant_get(row, '$', 'struct<{wanted.replace(chr(39), chr(92) + chr(39))}>')")
-    )
+    frame = changes.withColumn("_cells", sf.expr(f"try_variant_get(row, '$', {sql_text(f'struct<{wanted}>')})"))
     cells = {field.name: f"_cells.{sql_name(field.name)}" for field in fields}
     typed = ", ".join(f"{_cast(cells[f.name], f)} AS {sql_name(f.name)}" for f in fields)
     frame = frame.withColumn("_typed", sf.expr(f"struct({typed})"))
@@ -260,6 +259,20 @@ def to_rows(changes: DataFrame, fields: Sequence[Field]) -> DataFrame:
     frame = frame.withColumn("problem", sf.expr(f"CASE WHEN row IS NULL THEN problem ELSE coalesce({problems}) END"))
     row = "CASE WHEN row IS NOT NULL AND problem IS NULL THEN _typed END"
     return frame.withColumn("row", sf.expr(row)).drop("_cells", "_typed")
+
+
+def _check_names(changes: DataFrame, fields: Sequence[Field]) -> None:
+    if changes.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return
+    names: dict[str, str] = {}
+    for field in fields:
+        same = names.setdefault(field.name.lower(), field.name)
+        if same != field.name:
+            raise Unsupported(
+                f"columns {same} and {field.name}: Spark takes these names for one; rename one of them, or set "
+                "spark.sql.caseSensitive",
+                feature="spark.pipeline.case",
+            )
 
 
 _FROM_VARIANT = frozenset({"VARIANT", "BINARY", "VARBINARY", "BLOB"})
@@ -301,18 +314,56 @@ def _cast(cell: str, field: Field) -> str:
             return _cast_bytes(cell, t)
         case "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ":
             return _cast_time(cell, t)
-        case "ARRAY" | "MAP" | "ROW":
-            return f"try_variant_get(try_parse_json({cell}), '$', {sql_text(spark_type(t).simpleString())})"
+        case "ARRAY" | "ROW" | "MAP" if t.key is None or t.key.root == "VARCHAR":
+            value = f"try_variant_get(try_parse_json(concat('[', {cell}, ']')), '$[0]', 'variant')"
+            typed = f"try_variant_get({value}, '$', {sql_text(_nested_sql(t))})"
+            return f"CASE WHEN {_fits_within(value, typed, t)} THEN {typed} END"
     raise Unsupported(
         f"column {field.name} {t}: no event fills a column of this type; give it another one",
         feature=f"spark.pipeline.{t.root.lower()}",
     )
 
 
+def _nested_sql(t: DataType) -> str:
+    """Return Spark's type of a Paimon type as a text, with names quoted."""
+    match t.root:
+        case "ARRAY":
+            return f"array<{_nested_sql(part(t.element))}>"
+        case "MAP":
+            return f"map<string,{_nested_sql(part(t.value))}>"
+        case "ROW":
+            return f"struct<{','.join(f'{sql_name(field.name)}:{_nested_sql(field.type)}' for field in t.fields)}>"
+    return spark_type(t).simpleString()
+
+
+def _fits_within(value: str, typed: str, t: DataType, depth: int = 0) -> str:
+    """Return whether every value within a VARIANT is in what it was cast to: the cast makes NULL of one that is not."""
+    v, x = f"v{depth}", f"x{depth}"
+    match t.root:
+        case "ARRAY":
+            cells = f"try_variant_get({value}, '$', 'array<variant>')"
+            pairs = f"zip_with({cells}, {typed}, ({v}, {x}) -> {_fits_within(v, x, part(t.element), depth + 1)})"
+            inside = f"forall({pairs}, b -> b)"
+        case "MAP":
+            cells = f"try_variant_get({value}, '$', 'map<string,variant>')"
+            within = _fits_within(f"{cells}[{v}]", f"{typed}[{v}]", part(t.value), depth + 1)
+            inside = f"forall(map_keys({cells}), {v} -> {within})"
+        case "ROW":
+            struct = ",".join(f"{sql_name(field.name)}:variant" for field in t.fields)
+            cells = f"try_variant_get({value}, '$', {sql_text(f'struct<{struct}>')})"
+            names = ((field.type, sql_name(field.name)) for field in t.fields)
+            inside = " AND ".join(
+                _fits_within(f"{cells}.{name}", f"{typed}.{name}", of, depth + 1) for of, name in names
+            )
+        case _:
+            inside = "TRUE"
+    return f"({value} IS NULL OR is_variant_null({value}) OR {typed} IS NOT NULL AND {inside})"
+
+
 def _cast_decimal(cell: str, t: DataType) -> str:
     """Return a DECIMAL, NULL where digits of the text would be lost."""
     value = f"try_cast({cell} AS DECIMAL({t.precision or 10}, {t.scale or 0}))"
-    digits = f"length(rtrim('0', regexp_extract({cell}, '\\.([0-9]*)', 1)))"
+    digits = f"length(trim(TRAILING '0' FROM regexp_extract({cell}, '[.]([0-9]*)', 1)))"
     exact = f"CAST({value} AS DOUBLE) = try_cast({cell} AS DOUBLE)"
     fits = f"CASE WHEN {cell} RLIKE '[eE]' THEN {exact} ELSE {digits} <= {t.scale or 0} END"
     return f"CASE WHEN {fits} THEN {value} END"
@@ -348,7 +399,8 @@ def _cast_time(cell: str, t: DataType) -> str:
             f"CASE WHEN {is_number} THEN CASE WHEN {number} < 86400000 THEN CAST({number} AS INT) END ELSE {text} END"
         )
     kind = "TIMESTAMP_NTZ" if t.root == "TIMESTAMP" else "TIMESTAMP"
-    text = f"CASE WHEN {cell} RLIKE '^[+-]?[0-9]{{4,}}-[0-9]{{1,2}}-[0-9]{{1,2}}' THEN try_cast({cell} AS {kind}) END"
+    day, zone = "[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}", "Z?" if t.root == "TIMESTAMP" else ".*"
+    text = f"CASE WHEN {cell} RLIKE '^{day}([ T][0-9:.]+{zone})?$' THEN try_cast({cell} AS {kind}) END"
     unit = _UNITS.get(t.precision if t.precision is not None else 6)
     if unit is None or t.root == "TIMESTAMP_LTZ":
         return text
@@ -438,7 +490,7 @@ def mysql_value(value: str, t: str) -> str:
     bits = f"filter({names}, (s, i) -> shiftright({number}, i) & 1 = 1)"
     return f"""CASE
         WHEN lower({t}) LIKE 'enum(%' AND {number} BETWEEN 1 AND size({names})
-            THEN CAST(element_at({names}, CAST({number} AS INT)) AS VARIANT)
+            THEN CAST(get({names}, CAST({number} AS INT) - 1) AS VARIANT)
         WHEN lower({t}) LIKE 'set(%' AND {number} >= 0
             AND ({number} < shiftleft(1L, size({names})) OR size({names}) > 62)
             THEN to_variant_object({bits})
