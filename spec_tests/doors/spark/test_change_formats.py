@@ -7,7 +7,6 @@ from datetime import date, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings, strategies as st
 from pyspark.sql import functions as sf
 
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
@@ -265,8 +264,8 @@ SCHEMA = [
 
 def with_schema(event, fields=SCHEMA, sides=("before", "after")):
     described = [
-        {"field": name, "type": t, "optional": True, **({"name": of} if of else {}), **({"parameters": given} if given else {})}
-        for name, t, of, given, *_ in fields
+        {"field": name, "type": t, "optional": True, **({"name": of} if of else {}), **({"parameters": parameters} if parameters else {})}
+        for name, t, of, parameters, *_ in fields
     ]
     schema = {"type": "struct", "fields": [*({"type": "struct", "fields": described, "field": side} for side in sides), {"type": "string", "field": "op"}]}
     numbers = {field[0]: field[4] for field in fields if isinstance(field[4], Decimal)}
@@ -310,7 +309,7 @@ def test_values_that_are_not_of_their_debezium_type_are_problems_of_the_row(spar
 
 
 def canal(kind, data, old=None, types=None, **more):
-    given = {
+    event = {
         "data": data,
         "database": "shop",
         "es": 1,
@@ -323,7 +322,7 @@ def canal(kind, data, old=None, types=None, **more):
         "table": "orders",
         "ts": 1700000000123,
     }
-    return {**given, "type": kind, **more}
+    return {**event, "type": kind, **more}
 
 
 def test_canal_events_of_every_kind(spark):
