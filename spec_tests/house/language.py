@@ -68,8 +68,6 @@ PIPELINE_FILES = 7
 """The files of the pipeline for one's own data: configuration, growth, sources, runs and their state, and its verb."""
 SQL_FILES = 40
 """As many files as SQL may add to those of the day on which the bound was set: dialect, parser, translator, cage, session, …."""
-PIPELINE_FILES = 2
-"""The files of the pipeline for one's own data: formats of change events, their types and rows."""
 
 
 def measure_files() -> Iterator[Measure]:

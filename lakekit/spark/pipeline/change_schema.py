@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.spark.types import spark_type
 from lakekit.types import MAX_LENGTH, DataType, parse, part
 
@@ -247,7 +247,7 @@ def to_rows(changes: DataFrame, fields: Sequence[Field]) -> DataFrame:
     null where the column takes none, has a NULL `row` and a `problem` that names the first such column. Columns that
     only the change has are left out.
 
-    Raises: `Unsupported` for a column whose type no event fills, and for names that Spark takes for one.
+    Raises: `Unsupported` for a column whose type no event fills, `SchemaMismatch` for names that Spark takes for one.
     """
     _check_names(changes, fields)
     wanted = ", ".join(f"{sql_name(f.name)}:{'variant' if f.type.root in _FROM_VARIANT else 'string'}" for f in fields)
@@ -268,10 +268,10 @@ def _check_names(changes: DataFrame, fields: Sequence[Field]) -> None:
     for field in fields:
         same = names.setdefault(field.name.lower(), field.name)
         if same != field.name:
-            raise Unsupported(
+            raise SchemaMismatch(
                 f"columns {same} and {field.name}: Spark takes these names for one; rename one of them, or set "
                 "spark.sql.caseSensitive",
-                feature="spark.pipeline.case",
+                column=field.name,
             )
 
 
@@ -320,7 +320,7 @@ def _cast(cell: str, field: Field) -> str:
             return f"CASE WHEN {_fits_within(value, typed, t)} THEN {typed} END"
     raise Unsupported(
         f"column {field.name} {t}: no event fills a column of this type; give it another one",
-        feature=f"spark.pipeline.{t.root.lower()}",
+        feature=f"type.{t.root.lower()}",
     )
 
 

@@ -9,48 +9,13 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import functions as sf
 
-from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
+from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.spark.pipeline.change_format import FORMATS, read_changes
 from lakekit.spark.pipeline.change_schema import ChangeSchema, infer_types, to_rows
 from lakekit.types import Field, parse
+from spec_tests.doors.spark.change_events import canal, changes, debezium, dms, kinds, maxwell, ogg, problems, told, typed
 
 pytestmark = pytest.mark.spark
-
-
-def text(event) -> str | None:
-    return event if event is None or isinstance(event, str) else json.dumps(event, ensure_ascii=False)
-
-
-def changes(spark, events, dialect, key=None, **options):
-    columns = "position int, value string" + (", key string" if key else "")
-    rows = [(at, text(event), *((key,) if key else ())) for at, event in enumerate(events)]
-    return read_changes(spark.createDataFrame(rows, columns), dialect, options={name.replace("_", "-"): value for name, value in options.items()})
-
-
-def told(spark, events, dialect, **options):
-    """What the events say, with rows as Python has them: one dict for each change, without what is None."""
-    frame = changes(spark, events, dialect, **options)
-    names = [name for name in frame.columns if name not in ("row", "value")]
-    rows = frame.select(*names, sf.to_json("row").alias("row")).orderBy("position", "step").collect()
-    dicts = [row.asDict(recursive=True) for row in rows]
-    for row in dicts:
-        row["row"] = None if row["row"] is None else json.loads(row["row"], parse_float=Decimal)
-    return [{name: value for name, value in row.items() if value is not None} for row in dicts]
-
-
-def kinds(spark, events, dialect, **options):
-    return [(row.get("kind"), row.get("row")) for row in told(spark, events, dialect, **options)]
-
-
-def problems(spark, events, dialect, **options):
-    return [row.get("problem") for row in told(spark, events, dialect, **options)]
-
-
-def typed(spark, events, dialect, columns, **options):
-    """The rows of a table of these columns, and the problems of those that do not fit."""
-    fields = [Field(name, parse(t), id=at) for at, (name, t) in enumerate(columns.items())]
-    rows = to_rows(changes(spark, events, dialect, **options), fields).orderBy("position", "step").collect()
-    return [row["problem"] if row["problem"] is not None else None if row["row"] is None else tuple(row["row"]) for row in rows]
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------
@@ -157,10 +122,6 @@ def test_plain_rows_of_columns_tell_their_types(spark):
 
 
 # ---- Debezium --------------------------------------------------------------------------------------------------------
-
-
-def debezium(op, before=None, after=None, **more):
-    return {"before": before, "after": after, "op": op, "ts_ms": 1700000000123, "source": {"db": "shop", "table": "orders", "connector": "mysql"}, **more}
 
 
 def test_debezium_events_of_every_kind(spark):
@@ -306,23 +267,6 @@ def test_values_that_are_not_of_their_debezium_type_are_problems_of_the_row(spar
 
 
 # ---- Canal -----------------------------------------------------------------------------------------------------------
-
-
-def canal(kind, data, old=None, types=None, **more):
-    event = {
-        "data": data,
-        "database": "shop",
-        "es": 1,
-        "id": 9,
-        "isDdl": False,
-        "mysqlType": types,
-        "old": old,
-        "pkNames": ["id"],
-        "sql": "",
-        "table": "orders",
-        "ts": 1700000000123,
-    }
-    return {**event, "type": kind, **more}
 
 
 def test_canal_events_of_every_kind(spark):
@@ -510,20 +454,6 @@ def test_values_of_canal_are_cast_by_their_types(spark):
 # ---- Maxwell, OGG, DMS -----------------------------------------------------------------------------------------------
 
 
-def maxwell(kind, data=None, old=None, **more):
-    return {
-        "database": "shop",
-        "table": "orders",
-        "type": kind,
-        "ts": 1700000000,
-        "xid": 1,
-        "data": data,
-        **({"old": old} if old is not None else {}),
-        "primary_key_columns": ["id"],
-        **more,
-    }
-
-
 def test_maxwell_events_of_every_kind(spark):
     row = {"id": 1, "n": "a", "w": None}
     events = [
@@ -559,10 +489,6 @@ def test_maxwell_events_of_every_kind(spark):
     ]
 
 
-def ogg(op, before=None, after=None, table="SHOP.ORDERS"):
-    return {"table": table, "pos": "0000143", "primary_keys": ["id"], "before": before, "after": after, "op_type": op, "op_ts": "2020-05-13 17:32:10.904000"}
-
-
 def test_ogg_events_of_every_kind(spark):
     old, new = {"id": 1, "n": "a"}, {"id": 1, "n": "b"}
     events = [ogg("I", None, new), ogg("U", old, new), ogg("U", None, new), ogg("U", {"id": 9}, new), ogg("D", old)]
@@ -576,18 +502,6 @@ def test_ogg_events_of_every_kind(spark):
         "no row before the change, where op_type is D",
         "op_type T is no change of a row that this format has",
     ]
-
-
-def dms(operation, data=None, record="data"):
-    about = {
-        "timestamp": "2024-10-27T12:39:03.210671Z",
-        "record-type": record,
-        "operation": operation,
-        "partition-key-type": "schema-table",
-        "schema-name": "shop",
-        "table-name": "orders",
-    }
-    return {"data": data, "metadata": about}
 
 
 def test_dms_events_of_every_kind(spark):
@@ -610,73 +524,3 @@ def test_dms_events_of_every_kind(spark):
         "no operation: it says which change this is",
         "no record-type in metadata: it says whether this is a row",
     ]
-
-
-# ---- types of values -------------------------------------------------------------------------------------------------
-
-
-def shown(spark, *rows, **options):
-    return dict(infer_types(changes(spark, rows, "plain"), options=options or None)[None, None].columns)
-
-
-def test_types_that_values_show(spark):
-    row = {"z": 1, "ok": True, "x": 1.5, "e": 1e300, "s": "1", "o": {"b": 1}, "l": [1], "none": None}
-    assert shown(spark, row) == {"z": "BIGINT", "ok": "BOOLEAN", "x": "DECIMAL(22, 2)", "e": "DOUBLE", "s": "STRING", "o": "STRING", "l": "STRING"}
-    assert list(shown(spark, row)) == ["z", "ok", "x", "e", "s", "o", "l"], "in the order of the message"
-    assert shown(spark, '{"a": 12345678901234567890}') == {"a": "DECIMAL(20, 0)"}
-    assert shown(spark, '{"a": 12345678901234567890123456789012345678}') == {"a": "DECIMAL(38, 0)"}
-    assert shown(spark, '{"a": 123456789012345678901234567890.12345678}') == {"a": "DECIMAL(38, 8)"}
-
-
-def test_types_of_values_of_several_kinds(spark):
-    assert shown(spark, {"a": 1}, {"a": 1.25}, {"b": 1}) == {"a": "DECIMAL(22, 2)", "b": "BIGINT"}
-    assert shown(spark, {"a": 1}, {"a": "x"}) == {"a": "STRING"}
-    assert shown(spark, {"a": 1, "b": 1}, {"a": "x"}) == {"a": "STRING", "b": "BIGINT"}
-    assert shown(spark, {"a": True}, {"a": 1}) == {"a": "STRING"}
-    assert shown(spark, {"a": None}, {"a": 1}) == {"a": "BIGINT"}
-    assert shown(spark, {"a": {"b": 1}}, {"a": [1]}) == {"a": "STRING"}
-    assert shown(spark, {"a": 1, "b": None}, **{"type-mapping": "to-string"}) == {"a": "STRING", "b": "STRING"}
-
-
-NAMES = ["a b", "é", "q`q", "d.d", 'q"x', "it's", "a,b", "a: b>", "A", "a", "$", "?", "", "back\\slash", "<", "`", "x(1)", "_", "value", "kind"]
-
-
-def test_names_of_columns_of_every_kind(spark):
-    row = {name: at for at, name in enumerate(NAMES)}
-    assert shown(spark, row) == dict.fromkeys(NAMES, "BIGINT")
-    assert list(shown(spark, row)) == NAMES
-    lower = [name for name in NAMES if name != "A"]
-    assert typed(spark, [row], "plain", dict.fromkeys(lower, "BIGINT")) == [tuple(NAMES.index(name) for name in lower)]
-    with pytest.raises(Unsupported, match="columns A and a: Spark takes these names for one"):
-        typed(spark, [row], "plain", {"A": "INT", "a": "INT"})
-
-
-def test_tables_have_columns_of_their_own_and_other_columns_name_them(spark):
-    events = [
-        canal("INSERT", [{"id": "1"}], types={"id": "int"}),
-        canal("INSERT", [{"id": "1"}], types={"id": "bigint"}),
-        canal("INSERT", [{"k": "a"}], table="days"),
-    ]
-    assert infer_types(changes(spark, events, "canal")) == {
-        ("shop", "orders"): ChangeSchema({"id": "BIGINT"}, ("id",)),
-        ("shop", "days"): ChangeSchema({"k": "STRING"}, ("id",)),
-    }
-    routed = changes(spark, events, "canal").withColumn("target", sf.lit("all"))
-    assert infer_types(routed, by=["target"]) == {("all",): ChangeSchema({"id": "BIGINT", "k": "STRING"}, ("id",))}
-
-
-# ---- rows of a table -------------------------------------------------------------------------------------------------
-
-
-def test_missing_values_are_null_and_not_null_columns_refuse_them(spark):
-    assert typed(spark, [{"a": None}, {}, {"a": 1, "more": 5}], "plain", {"a": "INT", "v": "VARIANT", "r": "BYTES"}) == [
-        (None,) * 3,
-        (None,) * 3,
-        (1, None, None),
-    ]
-    assert typed(spark, [{"a": None}, {}], "plain", {"a": "INT NOT NULL"}) == ["column a: no value, and it is NOT NULL"] * 2
-    assert typed(spark, ["x", None], "plain", {"a": "INT NOT NULL"})[1] is None
-    with pytest.raises(Unsupported, match="column m MULTISET<INT>: no event fills"):
-        typed(spark, [], "plain", {"m": "MULTISET<INT>"})
-    with pytest.raises(Unsupported, match=r"column m MAP<INT.*, INT>: no event fills"):
-        typed(spark, [], "plain", {"m": "MAP<INT, INT>"})
