@@ -82,7 +82,7 @@ def _read_positions(cursor: Cursor, max_positions: int | None) -> NDArray[np.uin
         with cursor.within(f"bitmap {len(layouts)}", section="FORMAT 0.2"):
             layouts.append((high, roaring.read_layout(cursor, "positions", base_position=high << 32)))
     cursor.expect_end("deletion vector")
-    sizes = [sum(layout.cards) for _, layout in layouts]
+    sizes = [sum(layout.cardinalities) for _, layout in layouts]
     roaring.check_position_count(sum(sizes), len(cursor.data), max_positions, width=8, path=cursor.path)
     out, at = np.empty(sum(sizes), np.uint64), 0
     for (high, layout), size in zip(layouts, sizes, strict=True):

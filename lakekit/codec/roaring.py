@@ -52,12 +52,12 @@ Beyond it, 8 positions a byte of input, which is what bitmap containers hold.
 class RoaringLayout(NamedTuple):
     """The containers of a checked bitmap.
 
-    Container i holds `highs[i]` × 65536 + the positions stored at `data[starts[i]:]` in form `kinds[i]`.
+    Container i holds `high_keys[i]` × 65536 + the positions stored at `data[starts[i]:]` in form `kinds[i]`.
     """
 
     data: bytes | memoryview
-    highs: list[int]
-    cards: list[int]
+    high_keys: list[int]
+    cardinalities: list[int]
     kinds: list[int]
     starts: list[int]
 
@@ -104,7 +104,7 @@ def read_layout(cursor: Cursor, field: str, *, base_position: int = 0) -> Roarin
     unsound = _find_unsound(containers)
     if unsound is not None:
         raise cursor.make_error(
-            f"container {unsound} is out of order or does not hold {containers.cards[unsound]} positions",
+            f"container {unsound} is out of order or does not hold {containers.cardinalities[unsound]} positions",
             field,
             at=containers.starts[unsound],
         )
@@ -134,7 +134,7 @@ def read_bitmap_ends(cursor: Cursor, count: int, field: str) -> tuple[list[int],
             ends += [begin + (cursor.tell - begin) // len(dense) * nth for nth in range(1, len(dense) + 1)]
         if len(cards) == many:
             with cursor.within(f"{field} {many}"):
-                cards.append(sum(read_layout(cursor, field).cards))
+                cards.append(sum(read_layout(cursor, field).cardinalities))
             ends.append(cursor.tell)
     return ends, cards
 
@@ -208,7 +208,7 @@ def _record_containers(
     """Record the headers, offsets and positions of containers one by one."""
     count = len(containers.starts)
     for i, (high, card, kind, start) in enumerate(
-        zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True)
+        zip(containers.high_keys, containers.cardinalities, containers.kinds, containers.starts, strict=True)
     ):
         with cursor.within(f"{field} container {i}"):
             cursor.record(heads + 4 * i, 2, "key", high)
@@ -263,7 +263,7 @@ def _find_unsound(containers: RoaringLayout) -> int | None:
             while end < len(containers.kinds) and containers.kinds[end] == BITMAP_CONTAINER:
                 end += 1
             words = np.frombuffer(containers.data, "<u8", 1024 * (end - at), containers.starts[at]).reshape(-1, 1024)
-            is_unsound = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != containers.cards[at:end]
+            is_unsound = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != containers.cardinalities[at:end]
             if np.count_nonzero(is_unsound):
                 return at + int(is_unsound.argmax())
         elif containers.kinds[at] == RUN_CONTAINER and (single := _end_of_single(containers, at)) > at:
@@ -273,7 +273,7 @@ def _find_unsound(containers: RoaringLayout) -> int | None:
                 .reshape(-1, 3)
                 .astype(np.int64)
             )
-            is_unsound = (table[:, 2] + 1 != containers.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
+            is_unsound = (table[:, 2] + 1 != containers.cardinalities[at:end]) | (table[:, 1] + table[:, 2] > 65535)
             if np.count_nonzero(is_unsound):
                 return at + int(is_unsound.argmax())
         elif not _is_sound(containers, at):
@@ -296,7 +296,7 @@ def _end_of_single(containers: RoaringLayout, at: int) -> int:
 
 
 def _is_sound(containers: RoaringLayout, i: int) -> bool:
-    data, card, start = containers.data, containers.cards[i], containers.starts[i]
+    data, card, start = containers.data, containers.cardinalities[i], containers.starts[i]
     if containers.kinds[i] == ARRAY_CONTAINER:
         values = np.frombuffer(data, "<u2", card, start)
         return bool((values[1:] > values[:-1]).all())
@@ -317,12 +317,12 @@ def layout_positions(containers: RoaringLayout, *, max_positions: int | None = N
     Raises:
         LimitExceeded: there are more than `max_positions` (default: see `FREE_BYTES`).
     """
-    total = sum(containers.cards)
+    total = sum(containers.cardinalities)
     check_position_count(total, len(containers.data), max_positions, width=4)
     out = np.empty(total, np.uint32)
     at = 0
     for high, card, kind, start in zip(
-        containers.highs, containers.cards, containers.kinds, containers.starts, strict=True
+        containers.high_keys, containers.cardinalities, containers.kinds, containers.starts, strict=True
     ):
         if kind == ARRAY_CONTAINER:
             low: NDArray[np.integer] = np.frombuffer(containers.data, "<u2", card, start)
@@ -447,7 +447,7 @@ def encode_bitmaps(
     flag_bytes = np.where(has_runs, (counts + 7) // 8, 0)
     with_offsets = ~has_runs | (counts >= 4)
     heads = np.where(has_runs, 4 + flag_bytes, 8) + 4 * counts + np.where(with_offsets, 4 * counts, 0)
-    before = np.concatenate([[0], np.cumsum(parts.size)])
+    before = np.concatenate([[0], np.cumsum(parts.body_sizes)])
     bodies = before[per_group[1:]] - before[per_group[:-1]]
     ends = np.cumsum(heads + bodies)
     begins = ends - heads - bodies
@@ -462,8 +462,8 @@ def encode_bitmaps(
         out, begins[parts.group[flagged]] + 4 + (nth[flagged] >> 3), (1 << (nth[flagged] & 7)).astype(np.uint8)
     )
     at = begins[parts.group] + np.where(has_runs, 4 + flag_bytes, 8)[parts.group] + 4 * nth
-    u16[at] = parts.high
-    u16[at + 2] = parts.card - 1
+    u16[at] = parts.high_keys
+    u16[at + 2] = parts.cardinalities - 1
     body = begins[parts.group] + heads[parts.group] + before[:-1] - before[per_group[parts.group]]
     listed = with_offsets[parts.group]
     u32[(at + 4 * counts[parts.group])[listed]] = (body - begins[parts.group])[listed]
@@ -475,11 +475,11 @@ class _Containers(NamedTuple):
     """The containers of many bitmaps: group, high half, first position, cardinality, and form."""
 
     group: NDArray[np.int64]
-    high: NDArray[np.int64]
-    first: NDArray[np.int64]
-    card: NDArray[np.int64]
+    high_keys: NDArray[np.int64]
+    first_positions: NDArray[np.int64]
+    cardinalities: NDArray[np.int64]
     is_run: NDArray[np.bool_]
-    size: NDArray[np.int64]
+    body_sizes: NDArray[np.int64]
     run_first: NDArray[np.int64]
     run_count: NDArray[np.int64]
 
@@ -506,11 +506,11 @@ def _split_containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Co
 def _write_bodies(
     out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[np.int64], parts: _Containers, body: NDArray[np.int64]
 ) -> None:
-    big = parts.card > _BIG_CONTAINER_ROWS
+    big = parts.cardinalities > _BIG_CONTAINER_ROWS
     arrays = np.flatnonzero(~parts.is_run & ~big)
-    cards = parts.card[arrays]
+    cards = parts.cardinalities[arrays]
     u16[2 * expand_ranges(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[
-        expand_ranges(parts.first[arrays], cards)
+        expand_ranges(parts.first_positions[arrays], cards)
     ]
     runs = np.flatnonzero(parts.is_run)
     u16[body[runs]] = parts.run_count[runs]
@@ -520,7 +520,7 @@ def _write_bodies(
     u16[at] = low[parts.run_first[which]]
     u16[at + 2] = np.diff(np.append(parts.run_first, len(low)))[which] - 1
     for i in np.flatnonzero(~parts.is_run & big).tolist():  # scalar: a container of many rows a step
-        positions = low[parts.first[i] : parts.first[i] + parts.card[i]]
+        positions = low[parts.first_positions[i] : parts.first_positions[i] + parts.cardinalities[i]]
         if len(positions) <= ARRAY_MAX:
             u16[body[i] : body[i] + 2 * len(positions) : 2] = positions
             continue

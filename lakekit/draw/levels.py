@@ -108,7 +108,7 @@ class _LevelsDrawing:
     axis: KeyAxis
     ranges: AxisRanges
     query: LevelQuery
-    biggest: int
+    largest_file_bytes: int
     is_append: bool
     boxes: list[LevelBox] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
@@ -139,7 +139,7 @@ def build_picture(
         axis=axis,
         ranges=places,
         query=query,
-        biggest=max((file.size_bytes for file in every), default=0),
+        largest_file_bytes=max((file.size_bytes for file in every), default=0),
         is_append=is_append,
     )
     sheet.add_text(0.0, escape_controls(title), is_bold=True)
@@ -350,7 +350,11 @@ def _draw_lane(drawing: _LevelsDrawing, lane: Groups, pitch: float, *, bucket_st
         high = max(high, min(low + _MIN_BOX_WIDTH, after))
         low = min(low, max(high - _MIN_BOX_WIDTH, max(end for _, end in places[at - 1]) if at else 0.0))
         mean = sum(file.size_bytes for file in group) / len(group)
-        height = flat + (room - flat) * math.sqrt(max(mean, 0) / drawing.biggest) if drawing.biggest > 0 else flat
+        height = (
+            flat + (room - flat) * math.sqrt(max(mean, 0) / drawing.largest_file_bytes)
+            if drawing.largest_file_bytes > 0
+            else flat
+        )
         rows = sum(file.row_count for file in group)
         drawing.boxes.append(
             LevelBox(

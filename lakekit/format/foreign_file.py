@@ -53,16 +53,16 @@ _APPEND_REMEDY = "read the files with Polars and append the frame to a table of 
 class ForeignFileSchema:
     """A file's columns, without ids, and its row count.
 
-    `column_stats` are the columns whose null count and bounds the footer holds reliably. `timeless` are those whose
-    values are timestamps as any type of timestamp reads them (Parquet's INT96), so that a table may declare them as
-    another one. `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as bytes, not as numbers: the
+    `column_stats` are the columns whose null count and bounds the footer holds reliably. `int96_columns` are those
+    whose values are timestamps as any type of timestamp reads them (Parquet's INT96), so that a table may declare them
+    as another one. `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as bytes, not as numbers: the
     released engine reads them, and fails where it filters by them.
     """
 
     fields: tuple[Field, ...]
     row_count: int
     column_stats: Mapping[str, ColumnStats] = EMPTY
-    timeless: frozenset[str] = frozenset()
+    int96_columns: frozenset[str] = frozenset()
     byte_decimals: frozenset[str] = frozenset()
 
 
@@ -316,7 +316,7 @@ def read_parquet_schema(
         fields=fields,
         row_count=footer[3][1],
         column_stats=_column_stats(fields, leaves, groups),
-        timeless=timeless,
+        int96_columns=timeless,
         byte_decimals=decimals,
     )
 

@@ -95,19 +95,19 @@ def check_types(fields: Sequence[Field]) -> None:
 class _EncodingPlan(NamedTuple):
     """Which encoder writes which columns, by their indexes.
 
-    `polars` (as `polars_schema`; its statistics are taken for `stats_columns`), `arrow`, and `int96` (Arrow with
-    INT96). `leaf_counts`: how many chunks each column has. `real_columns`: which hold real numbers, `times`: whether
-    some hold times.
+    `polars_columns` (as `polars_schema`; its statistics are taken for `stats_columns`), `arrow_columns`, and
+    `int96_columns` (Arrow with INT96). `leaf_counts`: how many chunks each column has. `real_columns`: which hold real
+    numbers, `has_times`: whether some hold times.
     """
 
-    polars: tuple[int, ...]
+    polars_columns: tuple[int, ...]
     polars_schema: pa.Schema
-    arrow: tuple[int, ...]
-    int96: tuple[int, ...]
+    arrow_columns: tuple[int, ...]
+    int96_columns: tuple[int, ...]
     stats_columns: tuple[int, ...]
     leaf_counts: tuple[int, ...]
     real_columns: frozenset[int]
-    times: bool
+    has_times: bool
 
 
 class ParquetEncoder:
@@ -129,7 +129,7 @@ class ParquetEncoder:
         self._page_bytes = _size_option(encoding, "parquet.page.size")
         self._dictionary = _uses_dictionary(encoding)
         self._ends, self._plan = _plan_encoding(self._fields, self._dictionary)
-        self._is_polars_only = not self._plan.arrow and not self._plan.int96
+        self._is_polars_only = not self._plan.arrow_columns and not self._plan.int96_columns
         self._frame_bytes = self._group_bytes if block_bytes or not self._is_polars_only else MIN_STREAMED_BYTES
         self._pending_frames: list[pl.DataFrame] = []
         self._waiting_bytes = 0
@@ -188,10 +188,10 @@ class ParquetEncoder:
     def _encode(self, frame: pl.DataFrame) -> None:
         """Write rows as one row group; as several where one encoder writes them all."""
         if self._is_polars_only:
-            encoded = [(self._plan.polars, self._stream_row_groups(frame))]
+            encoded = [(self._plan.polars_columns, self._stream_row_groups(frame))]
         else:
             encoded = [
-                (columns, self._copy_row_groups(small_file, summed=columns is not self._plan.polars))
+                (columns, self._copy_row_groups(small_file, summed=columns is not self._plan.polars_columns))
                 for columns, small_file in self._encode_parts(frame)
             ]
         first = 0
@@ -250,11 +250,11 @@ class ParquetEncoder:
     def _encode_parts(self, frame: pl.DataFrame) -> list[tuple[tuple[int, ...], memoryview]]:
         """Return small files of some columns each, all of the same rows."""
         small_files = []
-        if self._plan.polars:
+        if self._plan.polars_columns:
             buffer = BytesIO()
             self._encode_by_polars(frame, buffer, None)
-            small_files.append((self._plan.polars, buffer.getbuffer()))
-        for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
+            small_files.append((self._plan.polars_columns, buffer.getbuffer()))
+        for columns, int96 in ((self._plan.arrow_columns, False), (self._plan.int96_columns, True)):
             if columns:
                 small_files.append((columns, self._encode_by_arrow(frame, columns, int96=int96)))
         return small_files
@@ -272,10 +272,10 @@ class ParquetEncoder:
         return stream.finish_row_groups()
 
     def _encode_by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
-        fields = [self._fields[i] for i in self._plan.polars]
+        fields = [self._fields[i] for i in self._plan.polars_columns]
         changed = (
             {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None}
-            if self._plan.times
+            if self._plan.has_times
             else {}
         )
         selected = (
@@ -353,14 +353,14 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         + b"\0"
     )
     plan = _EncodingPlan(
-        polars=tuple(polars),
+        polars_columns=tuple(polars),
         polars_schema=_polars_schema([fields[i] for i in polars]),
-        arrow=tuple(arrow),
-        int96=tuple(int96),
+        arrow_columns=tuple(arrow),
+        int96_columns=tuple(int96),
         stats_columns=tuple(i for i in polars if has_exact_chunk_bounds(fields[i].type)),
         leaf_counts=tuple(_count_leaves(field.type) for field in fields),
         real_columns=frozenset(i for i, field in enumerate(fields) if field.type.holds(FLOAT_TYPES)),
-        times=any(fields[i].type.holds(_TIME_ROOTS) for i in polars),
+        has_times=any(fields[i].type.holds(_TIME_ROOTS) for i in polars),
     )
     return (first, last), plan
 

@@ -289,7 +289,7 @@ def merge_with_declared(
             if (
                 want is None
                 or _is_as(field.type, want)
-                or (field.name in file_schema.timeless and want.root in TIMESTAMPS)
+                or (field.name in file_schema.int96_columns and want.root in TIMESTAMPS)
             ):
                 continue
             if wider_type(field.type, want) != want.as_nullable():

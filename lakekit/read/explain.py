@@ -74,7 +74,7 @@ class _Column:
     """The statistics of a column: shares of rows, and bounds as `_to_comparable` returns them."""
 
     type: DataType
-    present: float
+    non_null_fraction: float
     distinct: int | None
     low: float | str | None
     high: float | str | None
@@ -180,11 +180,15 @@ def _leaf_selectivity(leaf: Leaf, column: _Column | None) -> float:
         case "=" | "in":
             return _equality_selectivity(leaf, column)
         case "!=" | "not in":
-            return column.present - _equality_selectivity(leaf, column) if column.distinct else column.present
+            return (
+                column.non_null_fraction - _equality_selectivity(leaf, column)
+                if column.distinct
+                else column.non_null_fraction
+            )
         case "is null":
-            return 1 - column.present
+            return 1 - column.non_null_fraction
         case "is not null" | "starts with":
-            return column.present
+            return column.non_null_fraction
     return _range_selectivity(column, [leaf])
 
 
@@ -193,7 +197,11 @@ def _equality_selectivity(leaf: Leaf, column: _Column) -> float:
     inside = sum(
         _is_inside(_to_comparable(to_internal_literal(value, column.type)), column) for value in set(leaf.literals)
     )
-    return column.present * min(1.0, inside / column.distinct) if column.distinct else column.present * min(1, inside)
+    return (
+        column.non_null_fraction * min(1.0, inside / column.distinct)
+        if column.distinct
+        else column.non_null_fraction * min(1, inside)
+    )
 
 
 def _is_inside(value: float | str | None, column: _Column) -> bool:
@@ -208,7 +216,7 @@ def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
         return 1.0
     low, high = column.low, column.high
     if low is None or high is None:
-        return column.present
+        return column.non_null_fraction
     first, last = low, high
     for leaf in leaves:
         value = _to_comparable(to_internal_literal(leaf.literals[0], column.type))
@@ -221,9 +229,9 @@ def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
     if _is_less(last, first):
         return 0.0
     if isinstance(low, str) or isinstance(high, str) or isinstance(first, str) or isinstance(last, str) or low == high:
-        return column.present
+        return column.non_null_fraction
     least = 1 / max(1, column.distinct or 1) if first == last else 0.0
-    return column.present * min(1.0, max(least, (last - first) / (high - low)))
+    return column.non_null_fraction * min(1.0, max(least, (last - first) / (high - low)))
 
 
 def _is_less(left: float | str, right: float | str) -> bool:

@@ -40,7 +40,7 @@ def alone(data: bytes, begin: int, end: int, most: int) -> list[int]:
     cursor, cards = Cursor(data, offset=begin, end=end), list[int]()
     while len(cards) < most:
         try:
-            cards.append(sum(roaring.read_layout(cursor, "bitmap").cards))
+            cards.append(sum(roaring.read_layout(cursor, "bitmap").cardinalities))
         except Corrupt:
             break
     return cards
@@ -57,7 +57,7 @@ def refusal(read: Callable[[Cursor], object], cursor: Cursor) -> tuple[Any, ...]
 def one_by_one(cursor: Cursor, count: int) -> tuple[list[int], list[int]]:
     places, cards = [cursor.tell], list[int]()
     for _ in range(count):
-        cards.append(sum(roaring.read_layout(cursor, "slice").cards))
+        cards.append(sum(roaring.read_layout(cursor, "slice").cardinalities))
         places.append(cursor.tell)
     return places, cards
 

@@ -26,10 +26,10 @@ def alone(data: bytes) -> list[int]:
             layout = roaring.read_layout(cursor, "bitmap")
         except Corrupt:
             break
-        if min(layout.cards) <= 4096 or (keys or layout.highs) != layout.highs or len(layout.data[: cursor.tell]) % SIZE:
+        if min(layout.cardinalities) <= 4096 or (keys or layout.high_keys) != layout.high_keys or len(layout.data[: cursor.tell]) % SIZE:
             break
-        keys = layout.highs
-        found.append(sum(layout.cards))
+        keys = layout.high_keys
+        found.append(sum(layout.cardinalities))
     return found
 
 
@@ -99,9 +99,9 @@ def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> Non
             except Corrupt:
                 refused += 1
                 continue
-            highs = np.repeat(np.array(found.highs, np.int64), found.cards)
+            highs = np.repeat(np.array(found.high_keys, np.int64), found.cardinalities)
             positions = roaring.layout_positions(found).astype(np.int64)
-            assert len(positions) == sum(found.cards)
+            assert len(positions) == sum(found.cardinalities)
             assert (np.diff(positions) > 0).all()
             assert (positions >> 16 == highs).all(), "every position is in its container"
     assert refused > len(whole)
