@@ -264,7 +264,7 @@ WRONG = [
     ("INSERT INTO shop.`orders$files` VALUES (1)", InvalidOption, "names that table"),
     ("CREATE TABLE shop.orders (id INT)", TableAlreadyExists, "orders"),
     ("CREATE TABLE shop.bad (id NUMBERISH)", InvalidOption, "NUMBERISH"),
-    ("CREATE VIEW shop.v AS SELECT 1", Unsupported, "temporary"),
+    ("CREATE VIEW shop.v AS SELECT 1", Unsupported, "CREATE TEMPORARY VIEW"),
     ("DROP VIEW shop.v", ViewNotFound, "none"),
     ("CREATE TEMPORARY VIEW shop.orders AS SELECT 1", TableAlreadyExists, "is a table"),
     ("CREATE TEMPORARY VIEW shop.v AS DELETE FROM shop.orders", InvalidOption, "is a query"),
