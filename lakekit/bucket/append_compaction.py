@@ -84,6 +84,10 @@ def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: Deleti
     )
 
 
+GROUP_TARGET_FILES = 2
+"""How many target files a group of files weighs at least, unless it is the last one."""
+
+
 def group_files_to_rewrite(
     files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None
 ) -> list[tuple[DataFileMeta, ...]]:
@@ -117,7 +121,7 @@ def _join_into_bins(
     for group in sorted(groups, key=lambda group: (sum(file.size_bytes for file in group), _size_sort_key(group[0]))):
         bin_files += group
         weight = sum(file.size_bytes + options.source_split_open_file_cost_bytes for file in bin_files)
-        if len(bin_files) > 1 and weight >= 2 * options.rolling_size_bytes:
+        if len(bin_files) > 1 and weight >= GROUP_TARGET_FILES * options.rolling_size_bytes:
             bins.append(bin_files)
             bin_files = ()
     return [*bins, bin_files] if len(bin_files) >= minimum else bins

@@ -235,14 +235,15 @@ class SnapshotBuckets:
         entries, places = self._buckets.get((partition, bucket), (None, None))
         return () if entries is None else tuple(entries.files(places))
 
-    def size_bytes(self, partition: bytes, bucket: int) -> int:
-        """Return the bytes of the live files of one bucket. Raises as `load_partitions` does."""
+    def size_bytes(self, partition: bytes, bucket: int, *, file_cost: int = 0) -> int:
+        """Return the bytes of the live files of one bucket, with `file_cost` for each. Raises as `load_partitions`."""
         self.load_partitions([partition])
         entries, places = self._buckets.get((partition, bucket), (None, None))
         if entries is None:
             return 0
         sizes = entries.integers("file_size")
-        return int(sizes.sum() if places is None else sizes[places].sum())
+        chosen = sizes if places is None else sizes[places]
+        return int(chosen.sum()) + file_cost * len(chosen)
 
     def _loaded_sequences(self, partition: bytes) -> PartitionSequences:
         cached = (

@@ -133,6 +133,24 @@ def remove_orphans(
     return _orphans_frame(orphans)
 
 
+def remove_marked_files(ctx: TableContext, mark: str) -> int:
+    """Delete the data and index files whose names hold a mark and that no root names; return how many there were.
+
+    The mark is that of a piece of work that failed (`runtime.new_mark`), so that their age does not matter.
+    """
+    listed, _ = _list_data_directories(ctx, ctx.paths.external_roots, None)
+    index = _list_directory_files(ctx, "index", ctx.paths.index_dir)
+    paths = {
+        f"{listing.directory}/{name}": name for listing in (*listed, index) for name in listing.names if mark in name
+    }
+    if not paths:
+        return 0
+    needed = ctx.runtime.uncertain_files | _collect_referenced_names(ctx)
+    unneeded = [path for path, name in paths.items() if name not in needed]
+    ctx.storage.delete(unneeded)
+    return len(unneeded)
+
+
 def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Stat]]:
     """Return the branches that were begun and never finished, with their files.
 

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from lakekit.bucket.sort_order import Strategy
     from lakekit.commit.changes import Commit
     from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.model.snapshot import Snapshot
     from lakekit.types import Field
 
@@ -320,10 +321,16 @@ def write_sorted_partitions(
     if job.snapshot is None:
         return []
     snapshot_buckets = SnapshotBuckets.at_snapshot(job.ctx, job.snapshot)
+    buckets: dict[bytes, list[int]] = {}
+    for partition, bucket in snapshot_buckets.bucket_ids():
+        buckets.setdefault(partition, []).append(bucket)
     writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=True)
     try:
         for partition in partitions:
-            for frame in _merged_rows(job.ctx, snapshot_buckets, job.snapshot, partition, job.order).iter_sorted():
+            files = [
+                file for bucket in buckets.get(partition, ()) for file in snapshot_buckets.live_files(partition, bucket)
+            ]
+            for frame in _merged_rows(job.ctx, job.snapshot, partition, files, job.order).iter_sorted():
                 writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
             on_partition()
         return writers.prepare()
@@ -332,18 +339,12 @@ def write_sorted_partitions(
 
 
 def _merged_rows(
-    ctx: TableContext, snapshot_buckets: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder
+    ctx: TableContext, latest: Snapshot, partition: bytes, files: Sequence[DataFileMeta], order: SortOrder
 ) -> SortInput:
-    """Return the rows of one partition as readers see them."""
+    """Return the rows of one partition as readers see them; its live files say how many there may be."""
     source = polars_pushdown.scan_lazily(table_scan.scan_snapshot(ctx, latest.id)).filter(
         *_partition_conditions(ctx, partition)
     )
-    files = [
-        file
-        for bucket_id in snapshot_buckets.bucket_ids()
-        if bucket_id[0] == partition
-        for file in snapshot_buckets.restore_bucket(*bucket_id).files
-    ]
     return SortInput(
         ctx=ctx,
         order=order,

@@ -8,8 +8,9 @@
     ls.refresh(spark, table)                of an object table the location is listed by tasks; one commit
     ls.compact(spark, table, full=True)     some buckets a task, one after the other: as many tasks as run at once, more
                                             where a task would have much to do again after a failure; where rows are
-                                            sorted, or compaction goes by partition, a partition; of append tables
-                                            without buckets the files that become one; one commit
+                                            sorted, or compaction goes by partition, some partitions; a big partition
+                                            of an append table without buckets is divided by the files that become
+                                            one; one commit
 
 The code of `t.…` decides in the driver what may be deleted, and which buckets of the newest snapshot are looked at
 (`maintenance.expire`, `maintenance.orphan_files`, `maintenance.compact`): a task only deletes what is no longer needed,
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, TypeVar
 import polars as pl
 import pyarrow as pa
 
+from lakekit.bucket import append_compaction
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
@@ -80,9 +82,12 @@ if TYPE_CHECKING:
     from lakekit.write.table_writers import BucketId
 
     Work = Callable[[bytes], Iterator[bytes]]
+    CompactionPiece = tuple[tuple[BucketId, ...], tuple[int, int]]
+    """Buckets that are compacted together, and which part of how many of their file groups."""
 
 
 A = TypeVar("A")
+P = TypeVar("P", bytes, "CompactionPiece", "BucketId")
 
 MIN_DISTRIBUTED_DIRECTORIES, MIN_DISTRIBUTED_FILES = 8, 500
 """Up to so many are listed or deleted in this process, before Spark would have started tasks."""
@@ -207,9 +212,8 @@ def rewrite_file_index(
     ctx = handle_of(table_or_path)
     count = TASKS_PER_SLOT * session.slots(spark)
     tasks = [_encode_batches(batches) for batches in split_evenly(file_indexes.plan_batches(ctx, where, count), count)]
-    answers, wrong = run_in_tasks(
-        spark, tasks, partial(_rewrite_indexes, replace(ctx, catalog_env=None), rebuild=rebuild)
-    )
+    with write_task.marked_job(replace(ctx, catalog_env=None)) as marked:
+        answers, wrong = run_in_tasks(spark, tasks, partial(_rewrite_indexes, marked, rebuild=rebuild))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         file_indexes.delete_index_files(ctx, messages)
@@ -381,7 +385,9 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
 
 
 TASK_BYTES = 128 << 20
-"""The size of a task's buckets, if there are more than the tasks that run at once would finish in one go."""
+"""The weight of a task, if there is more work than the tasks that run at once would finish in one go."""
+FILE_COST_BYTES = 64 << 10
+"""What a file weighs beside its bytes: opening and writing one takes as long as this much of a big one."""
 
 
 def compact(
@@ -396,7 +402,7 @@ def compact(
     """Compact a table by Spark tasks, in one commit, as `t.compact` does.
 
     Each bucket gets what its levels ask for, or, with `full`, every bucket goes to its highest level. `where`,
-    `order_by`, `strategy` are as in `t.compact`; of tables that are sorted or clustered a partition is one task.
+    `order_by`, `strategy` are as in `t.compact`; of tables that are sorted a partition is never divided among tasks.
     Writers that only add files (`write-only`) may run meanwhile, but not where keys are sorted.
 
     Raises: `InvalidOption`; `Conflict` where another compaction, or such a writer, was faster; what compacting raised
@@ -417,33 +423,47 @@ def compact(
     tasks = (
         []
         if newest is None
-        else list(
-            _encode_compaction_tasks(
-                job, current, dedicated_compaction.due_buckets(job, current, where), session.slots(spark)
-            )
+        else _encode_compaction_tasks(
+            job, current, dedicated_compaction.due_buckets(job, current, where), session.slots(spark)
         )
     )
-    sent = replace(
-        job, ctx=replace(job.ctx, catalog_env=None)
-    )  # a catalog may hold connections, and tasks commit nothing
-    messages = _run_tasks(spark, job.ctx, tasks, partial(_compact_task, sent))
+    messages = _run_tasks(spark, job.ctx, tasks, lambda marked: partial(_compact_task, replace(job, ctx=marked)))
     return after_commit.maintain_after_commit(
         job.ctx, commit_changes_once(job.ctx, messages, commit_user=job.commit_user)
     )
 
 
 def _sort_keys(spark: SparkSession, job: SortedPartitions) -> Commit:
-    """Sort the partitions of a key table, one a task: its buckets fill in order, as in one process."""
-    sent = replace(job, ctx=replace(job.ctx, catalog_env=None), partitions=())
-    return job.commit(_run_tasks(spark, job.ctx, job.partitions, partial(_sort_partition, sent)))
+    """Sort the partitions of a key table, each in one task: its buckets fill in order, as in one process."""
+    current = SnapshotBuckets.at_snapshot(job.ctx, job.snapshot)
+    weights = dict.fromkeys(job.partitions, 0)
+    for partition, bucket in current.bucket_ids():
+        if partition in weights:
+            weights[partition] += current.size_bytes(partition, bucket, file_cost=FILE_COST_BYTES)
+    tasks = [
+        json.dumps([partition.hex() for partition in partitions]).encode()
+        for partitions in balance_tasks(weights, session.slots(spark))
+    ]
+    return job.commit(
+        _run_tasks(
+            spark,
+            job.ctx,
+            tasks,
+            lambda marked: partial(_sort_partitions, replace(job, ctx=marked, partitions=())),
+        )
+    )
 
 
-def _run_tasks(spark: SparkSession, ctx: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
-    """Return the messages of all tasks.
+def _run_tasks(
+    spark: SparkSession, ctx: TableContext, tasks: Sequence[bytes], work_of: Callable[[TableContext], Work]
+) -> list[CommitMessage]:
+    """Return the messages of all tasks. `work_of` makes their work of the context that they get.
 
     Raises: what one of them raised; then the files of the others are deleted.
     """
-    answers, wrong = run_in_tasks(spark, tasks, work)
+    # a catalog may hold connections, and tasks commit nothing
+    with write_task.marked_job(replace(ctx, catalog_env=None)) as marked:
+        answers, wrong = run_in_tasks(spark, tasks, work_of(marked))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
@@ -452,8 +472,9 @@ def _run_tasks(spark: SparkSession, ctx: TableContext, tasks: Sequence[bytes], w
     return messages
 
 
-def _sort_partition(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
-    return _yield_messages(job.ctx, rewrite.write_sorted_partitions(job, [partition]))
+def _sort_partitions(job: SortedPartitions, task: bytes) -> Iterator[bytes]:
+    partitions = [bytes.fromhex(partition) for partition in json.loads(task)]
+    return _yield_messages(job.ctx, rewrite.write_sorted_partitions(job, partitions))
 
 
 def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
@@ -468,50 +489,65 @@ def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Ite
 
 def _encode_compaction_tasks(
     job: CompactRequest, current: SnapshotBuckets, bucket_ids: Sequence[BucketId], slots: int
-) -> Iterator[bytes]:
-    """Yield the input of each task: buckets of that snapshot, and of append tables which part of how many."""
+) -> list[bytes]:
+    """Return the input of each task: units of that snapshot that are about as much work as those of any other task."""
     assert current.snapshot is not None
-    snapshot_id = current.snapshot.id
+    if job.order is None and not job.ctx.has_buckets and job.ctx.options.clustering_incremental:
+        # looks at partitions that nobody named, too
+        return [_encode_task(current.snapshot.id, [(bucket_id, (0, 1)) for bucket_id in bucket_ids])]
+    weights: dict[CompactionPiece, int] = {}
+    for together in _compaction_units(job, bucket_ids):
+        weight = sum(current.size_bytes(*bucket_id, file_cost=FILE_COST_BYTES) for bucket_id in together)
+        count = _part_count(job, current, together[0])
+        weights |= {(together, (number, count)): weight // count for number in range(count)}
+    return [
+        _encode_task(current.snapshot.id, [(bucket_id, part) for together, part in pieces for bucket_id in together])
+        for pieces in balance_tasks(weights, slots)
+    ]
+
+
+def _part_count(job: CompactRequest, current: SnapshotBuckets, bucket_id: BucketId) -> int:
+    """Return among how many tasks the file groups of a partition may be divided; of most there is one group."""
+    options = job.ctx.options
+    if job.order is not None or job.ctx.has_buckets:
+        return 1
+    if (
+        current.size_bytes(*bucket_id, file_cost=options.source_split_open_file_cost_bytes)
+        < append_compaction.GROUP_TARGET_FILES * options.rolling_size_bytes
+    ):
+        return 1
+    return max(1, dedicated_compaction.max_parts(job.ctx, current.restore_bucket(*bucket_id), full=job.is_full))
+
+
+def _compaction_units(job: CompactRequest, bucket_ids: Sequence[BucketId]) -> list[tuple[BucketId, ...]]:
+    """Return the buckets that one task compacts together: those of a partition where that is the unit, else each."""
     if not job.compacts_whole_partitions:
-        yield from (
-            _encode_task(snapshot_id, task_buckets)
-            for task_buckets in balance_tasks(
-                {bucket_id: current.size_bytes(*bucket_id) for bucket_id in bucket_ids}, slots
-            )
-        )
-        return
-    if job.order is None and not job.ctx.has_buckets:
-        if job.ctx.options.clustering_incremental:  # looks at partitions that nobody named, too
-            yield _encode_task(snapshot_id, bucket_ids)
-            return
-        for bucket_id in sorted(bucket_ids):
-            count = dedicated_compaction.max_parts(job.ctx, current.restore_bucket(*bucket_id), full=job.is_full)
-            yield from (_encode_task(snapshot_id, [bucket_id], (number, count)) for number in range(count))
-        return
-    for partition in sorted({partition for partition, _ in bucket_ids}):
-        yield _encode_task(snapshot_id, [bucket_id for bucket_id in bucket_ids if bucket_id[0] == partition])
+        return [(bucket_id,) for bucket_id in bucket_ids]
+    by_partition: dict[bytes, list[BucketId]] = {}
+    for bucket_id in sorted(bucket_ids):
+        by_partition.setdefault(bucket_id[0], []).append(bucket_id)
+    return [tuple(together) for together in by_partition.values()]
 
 
-def balance_tasks(sizes: Mapping[BucketId, int], slots: int) -> list[list[BucketId]]:
-    """Return the buckets grouped into tasks of about the same size in bytes, the biggest task first.
+def balance_tasks(weights: Mapping[P, int], slots: int) -> list[list[P]]:
+    """Return pieces of work grouped into tasks of about the same weight in bytes, the heaviest task first.
 
-    The biggest bucket goes first, each to the task that has least.
+    The heaviest piece goes first, each to the task that has least.
     """
-    count = min(len(sizes), max(1, slots, -(-sum(sizes.values()) // TASK_BYTES)))
-    tasks: list[tuple[int, int, list[BucketId]]] = [(0, number, []) for number in range(count)]
-    for bucket_id in sorted(sizes, key=lambda bucket_id: (-sizes[bucket_id], bucket_id)):
-        size_bytes, number, bucket_ids = tasks[0]
-        bucket_ids.append(bucket_id)
-        heapq.heapreplace(tasks, (size_bytes + sizes[bucket_id], number, bucket_ids))
-    return [sorted(bucket_ids) for _, _, bucket_ids in sorted(tasks, key=lambda task: (-task[0], task[1]))]
+    count = min(len(weights), max(1, slots, -(-sum(weights.values()) // TASK_BYTES)))
+    tasks: list[tuple[int, int, list[P]]] = [(0, number, []) for number in range(count)]
+    for piece in sorted(weights, key=lambda piece: (-weights[piece], piece)):
+        weight, number, pieces = tasks[0]
+        pieces.append(piece)
+        heapq.heapreplace(tasks, (weight + weights[piece], number, pieces))
+    return [sorted(pieces) for _, _, pieces in sorted(tasks, key=lambda task: (-task[0], task[1]))]
 
 
-def _encode_task(snapshot_id: int, bucket_ids: Sequence[BucketId], part: tuple[int, int] = (0, 1)) -> bytes:
+def _encode_task(snapshot_id: int, places: Sequence[tuple[BucketId, tuple[int, int]]]) -> bytes:
     return json.dumps(
         {
             "snapshot": snapshot_id,
-            "places": [(partition.hex(), bucket) for partition, bucket in bucket_ids],
-            "share": part,
+            "places": [(partition.hex(), bucket, *part) for (partition, bucket), part in places],
         }
     ).encode()
 
@@ -520,8 +556,17 @@ def _compact_task(request: CompactRequest, task: bytes) -> Iterator[bytes]:
     """Yield the messages of a task. If compacting raises, no file of it is left."""
     decoded = json.loads(task)
     current = SnapshotBuckets.at_snapshot(request.ctx, snapshots.read_snapshot(request.ctx, decoded["snapshot"]))
-    bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
-    number, count = decoded["share"]
-    return _yield_messages(
-        request.ctx, dedicated_compaction.compact_buckets(request, current, bucket_ids, shard=(number, count))
-    )
+    by_part: dict[tuple[int, int], list[BucketId]] = {}
+    for partition, bucket, number, count in decoded["places"]:
+        by_part.setdefault((number, count), []).append((bytes.fromhex(partition), bucket))
+    # manifests are read once for all
+    current.load_partitions(partition for places in by_part.values() for partition, _ in places)
+    messages: list[CommitMessage] = []
+    try:
+        for part, bucket_ids in by_part.items():
+            messages += dedicated_compaction.compact_buckets(request, current, bucket_ids, shard=part)
+    except BaseException:
+        with suppress(LakekitError):
+            abort.abort(request.ctx, messages)
+        raise
+    return _yield_messages(request.ctx, messages)

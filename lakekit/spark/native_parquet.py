@@ -63,6 +63,8 @@ NATIVE_TYPES = frozenset(_NATIVE_NAMES.split())
 """Types that Spark reads from Parquet as lakekit does; so are timestamps up to microseconds."""
 PATH_SAFE_PARTITION_TYPES = frozenset({*STRINGS, *INTEGERS})
 """Types of partition columns whose values Spark can parse from folder names."""
+NULL_FOLDER_NAME = "__HIVE_DEFAULT_PARTITION__"
+"""The text of a folder name that Spark reads as null, whatever the table's `partition.default-name` is."""
 HIDDEN_NAME = r"^[_.]"
 """File names that Spark ignores, as a regular expression."""
 GLOB_CHARACTERS = frozenset("{}[]*?\\")
@@ -337,8 +339,8 @@ def _in_folders(ctx: TableContext, partitions: pa.BinaryArray, paths: NDArray[np
 
 def _is_plain(ctx: TableContext, partition: bytes) -> bool:
     values = partition_values(ctx, partition)
-    nothing = ctx.options.partition_default_name
-    return all(value is not None and str(value).strip() and str(value) != nothing for value in values)
+    nulls = (NULL_FOLDER_NAME, ctx.options.partition_default_name)
+    return all(value is not None and str(value).strip() and str(value) not in nulls for value in values)
 
 
 def _to_hadoop_path(ctx: TableContext, path: str) -> str:

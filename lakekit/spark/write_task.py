@@ -11,9 +11,10 @@ attempts write the same file.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import cached_property
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,9 @@ from lakekit.codec import hashing
 from lakekit.columns import internal
 from lakekit.commit import abort
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange
+from lakekit.maintenance import orphan_files
 from lakekit.model.commit_message import CommitMessage
+from lakekit.runtime import new_mark, new_marked_id
 from lakekit.spark import session
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import row_conversion
@@ -110,6 +113,43 @@ def partition_signs(count: int) -> tuple[int, ...]:
         by_partition.setdefault(hashing.row_hash_code(number.to_bytes(4, "little")) % count, number)
         number += 1
     return tuple(by_partition[at] for at in range(count))
+
+
+# ---- files of a job --------------------------------------------------------------------------------------------------
+
+
+_KILL_WAIT_S, _MAX_DELETIONS = 2.5, 4
+"""How long a task that Spark ended may run on (`spark.python.task.killTimeout`), and how often files are looked for."""
+
+
+def mark_files(ctx: TableContext, mark: str) -> TableContext:
+    """Return a context whose tasks give all files names that hold the mark."""
+    return replace(ctx, runtime=replace(ctx.runtime, new_id=partial(new_marked_id, mark)))
+
+
+@contextmanager
+def marked_job(ctx: TableContext) -> Iterator[TableContext]:
+    """Give the context that the tasks of a job get. Where the job raises, no file that its tasks wrote is left.
+
+    Spark does not return the answers of tasks that were through when another one failed, and ends those that still run
+    some time later.
+    """
+    mark = new_mark()
+    try:
+        yield mark_files(ctx, mark)
+    except BaseException as error:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            delete_marked_files(ctx, mark, waits=not isinstance(error, LakekitError))
+        raise
+
+
+def delete_marked_files(ctx: TableContext, mark: str, *, waits: bool) -> None:
+    """Delete the files of a job that failed. `waits`: tasks of it may still be running, and are waited for."""
+    orphan_files.remove_marked_files(ctx, mark)
+    for _ in range(_MAX_DELETIONS if waits else 0):
+        time.sleep(_KILL_WAIT_S)
+        if not orphan_files.remove_marked_files(ctx, mark):
+            return
 
 
 # ---- which task ------------------------------------------------------------------------------------------------------

@@ -288,6 +288,9 @@ def describe(statement: Statement) -> StatementResult:
         if tokens.is_next(other) and not tokens.is_after("."):
             msg = f"DESCRIBE {other}: tables and queries are described; SHOW DATABASES lists databases"
             raise Unsupported(msg, feature="catalog.sql")
+    if tokens.is_next("HISTORY") and not tokens.is_after(".") and len(tokens.remaining_text.split()) > 1:
+        msg = "DESCRIBE HISTORY: SELECT * FROM shop.orders$snapshots gives the commits of a table, one a row"
+        raise Unsupported(msg, feature="catalog.sql")
     tokens.accept("TABLE")
     is_more = not tokens.is_after(".") and (tokens.accept("EXTENDED") or tokens.accept("FORMATTED"))
     statement, name = statement.take_name()

@@ -66,6 +66,7 @@ WRONG = [
     ("CREATE TABLE shop.new (a DATE) PARTITIONED BY (days(a))", Unsupported, "days"),
     ("DESCRIBE shop.orders nope", ColumnNotFound, "nope"),
     ("DESCRIBE DATABASE shop", Unsupported, "SHOW DATABASES"),
+    ("DESCRIBE HISTORY shop.orders", Unsupported, r"\$snapshots gives the commits"),
     ("SHOW PARTITIONS shop.parted PARTITION (k = 1)", ColumnNotFound, "n, d"),
     ("UPDATE shop.orders SET price = day", SchemaMismatch, "price"),
     ("UPDATE shop.orders SET n = 1 ORDER BY id", InvalidOption, "ORDER is not supported here"),
