@@ -43,7 +43,13 @@ from lakekit.expressions.parser import tokenize
 from lakekit.options.redaction import redact_error, without_secrets_of
 from lakekit.parallel import core_count, iterate_pushed_within
 from lakekit.sql import dispatch
-from lakekit.sql.query_refusal import BARE_SESSION_FUNCTIONS, SESSION_REFUSAL
+from lakekit.sql.query_refusal import (
+    BARE_SESSION_FUNCTIONS,
+    BOUNDED_FUNCTIONS,
+    LARGE_VALUE,
+    SESSION_REFUSAL,
+    bounded_function,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +82,8 @@ Without them it takes such an operand for INTEGER, and rounds it; with them it c
 """
 AMBIGUOUS_TEXT = "has multiple overloads that match"
 """A part of DuckDB's error about an operand of an unknown type."""
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+"""How DuckDB says the memory that a query has."""
 UNREACHED_WITH = "is the name of a WITH that does not reach so far"
 """A part of the error about a name that DuckDB takes for another's than the query's WITH."""
 
@@ -173,6 +181,16 @@ class QueryRun:
             self.wait(lambda: self._connection.execute(sql))
         finally:
             self.source, self.duckdb_sql = own
+
+    def bounds(self, functions: set[str]) -> list[str]:
+        """Return the definitions without which a query that calls some functions may make larger values than it may."""
+        names = sorted(functions & BOUNDED_FUNCTIONS)
+        if not names:
+            return []
+        [(size,)] = self.rows("SELECT current_setting('memory_limit')")
+        number, unit = str(size).split()
+        value_bytes = int(float(number) * _UNITS[unit]) // 4  # DuckDB, Arrow and Polars have it at the same time
+        return [definition for name in names for definition in bounded_function(name, value_bytes)]
 
     def _bind(self, sql: str) -> Any:
         self._sql = sql
@@ -284,6 +302,7 @@ _ADVICE = re.compile(
     re.MULTILINE,
 )
 """Sentences that advise what the cage does not let a query do: to change a setting, or to load an extension."""
+_LARGE = re.compile(rf"\w+\(…\) {LARGE_VALUE}")
 _INTERNAL = re.compile(r"\b(?:main\.)?lakekit_\w+\b")
 _VALUES = ("Conversion Error", "Out of Range Error", "Invalid Input Error", "Sequence Error", "Divide by zero Error")
 _MEMORY = ("Out of Memory Error",)
@@ -313,6 +332,9 @@ def _translate(wrong: BaseException, source: SqlText, position: int | None) -> L
     plain = _ADVICE.sub("", _INTERNAL.sub("a table", _CARET_LINES.sub("", text))).strip()
     if plain.endswith(SESSION_REFUSAL):
         return Unsupported(f"{source.name}: {plain}", feature="catalog.sql")
+    if (large := _LARGE.search(plain)) is not None:
+        advice = f"Raise the catalog's option {SQL_MEMORY!r}, or ask for less; FROM range(n) makes rows"
+        return LimitExceeded(f"{source.name}: {large[0]}. {advice}", field=SQL_MEMORY)
     message = without_secrets_of(source.text, plain)[:_MAX_CHARS]
     at = _position(word, source) if position is None else position
     if kind in _MEMORY:

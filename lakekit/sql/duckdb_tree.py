@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.sql import query_refusal
 from lakekit.sql.cage import SUMS
+from lakekit.sql.query_refusal import BOUNDED_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +72,8 @@ class DuckDBTree:
             if name in SUMS:
                 node["function_name"], node["qualified_name"] = SUMS[name], {"path": [SUMS[name]]}
             self.functions.add(name.lower())
+            if name.lower() in BOUNDED_FUNCTIONS and str(node.get("catalog") or node.get("schema")).lower() == "system":
+                self.others.add(f"system.{name}")
         elif kind == "BASE_TABLE":
             schema = ".".join(str(node[part]) for part in ("catalog_name", "schema_name") if node.get(part))
             self.tables[f"{schema}.{node['table_name']}".lstrip(".").lower()] += 1
@@ -83,6 +86,10 @@ class DuckDBTree:
     def is_like(self, other: DuckDBTree) -> bool:
         """Return whether two texts are read alike, but for the functions that compute sums."""
         return self.problem is None and other.problem is None and bool(self.nodes == other.nodes)
+
+    def bounded_functions(self) -> frozenset[str]:
+        """Return what it calls of `BOUNDED_FUNCTIONS`; all of them for a text that is not read."""
+        return BOUNDED_FUNCTIONS if self.problem is not None else BOUNDED_FUNCTIONS & self.functions
 
     def has_no_statement(self) -> bool:
         """Return whether DuckDB has no tree for this kind of statement."""

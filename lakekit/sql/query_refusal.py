@@ -16,6 +16,8 @@ from lakekit.errors import Unsupported
 from lakekit.options.redaction import without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakekit.expressions.parser import SqlText
 
     Node = Any
@@ -88,6 +90,43 @@ _CLAUSE_WORDS = {
     "for_": "FOR",
 }
 """How clauses are written whose names are not their words."""
+
+
+_COUNT, _NUMBER = "TRY_CAST({} AS DOUBLE)", "TRY_CAST(CAST({} AS VARCHAR) AS DOUBLE)"
+_TIME = "TRY_CAST(CAST({} AS VARCHAR) AS TIMESTAMP)"
+_STEPS = (
+    f"coalesce(({_NUMBER.format('b')} - {_NUMBER.format('a')}) / nullif({_NUMBER.format('s')}, 0), "
+    f"epoch({_TIME.format('b')} - {_TIME.format('a')}) / nullif(epoch(TRY_CAST(CAST(s AS VARCHAR) AS INTERVAL)), 0))"
+)
+"""How many values a range of numbers or of times has."""
+_FORMAT_SIZES = {
+    "printf": ("%%", "%[^a-zA-Z%]*", r"%[^a-zA-Z%]*\*"),
+    "format": ("{{", r"\{[^{}]*\}", r"\{[^{}]*\{"),
+}
+"""Functions that format values by a text: what is no directive, patterns of one, and of a width that is a value."""
+_SIZES: dict[tuple[str, ...], dict[str, str]] = {
+    ("repeat",): {"a, n": f"len(CAST(a AS VARCHAR)) * {_COUNT.format('n')}"},
+    ("lpad", "rpad"): {"a, n, p": _COUNT.format("n")},
+    ("bitstring",): {"a, n": _COUNT.format("n")},
+    ("list_resize", "array_resize"): dict.fromkeys(("a, n", "a, n, v"), f"{_COUNT.format('n')} * 8"),
+    ("equi_width_bins",): {"a, b, n, nice": f"{_COUNT.format('n')} * 8"},
+    ("range", "generate_series"): {
+        "a": f"{_COUNT.format('a')} * 8",
+        "a, b": f"({_COUNT.format('b')} - {_COUNT.format('a')}) * 8",
+        "a, b, s": f"{_STEPS} * 8",
+    },
+    ("printf", "format"): {", ".join(["a", *(f"v{at}" for at in range(count))]): "" for count in range(13)},
+}
+"""Functions that make a large value of small ones, their parameters, and the bytes of that value.
+
+What no such function makes, as a text that is put together of others, is not counted.
+"""
+BOUNDED_FUNCTIONS = frozenset(name for names in _SIZES for name in names)
+_NESTED_FUNCTIONS = BOUNDED_FUNCTIONS | {"pad"}
+"""Those functions by DuckDB's names and by sqlglot's."""
+_MOST_BOUNDED_DEPTH = 3
+"""How deep calls of them may stand in one another: each is some three times as long for DuckDB as it is written."""
+LARGE_VALUE = "makes a value of more than a quarter of the memory that a query has"
 
 
 def check_query(tree: Node, source: SqlText, *, allow_files: bool) -> None:
@@ -193,9 +232,43 @@ def _check_table_function(node: Node, source: SqlText, *, allow_files: bool) -> 
 
 def _check_function(node: Node, source: SqlText) -> None:
     name = function_name(node)
+    if name in _NESTED_FUNCTIONS:
+        _check_nesting(node, source)
     if not is_refused(name):
         return
     raise Unsupported(
         f"{source.name}: {name[:100]} {SESSION_REFUSAL}",
         feature="catalog.sql",
     )
+
+
+def _check_nesting(node: Node, source: SqlText) -> None:
+    """Refuse a call of `BOUNDED_FUNCTIONS` that stands too deep in others: DuckDB's text of it is too long."""
+    depth = 0
+    while (node := node.parent) is not None and depth <= _MOST_BOUNDED_DEPTH:
+        depth += isinstance(node, exp.Func) and function_name(node) in _NESTED_FUNCTIONS
+    if depth > _MOST_BOUNDED_DEPTH:
+        names = ", ".join(sorted(BOUNDED_FUNCTIONS))
+        raise source.error(0, f"calls of {names} stand in one another more than {_MOST_BOUNDED_DEPTH} deep")
+
+
+def bounded_function(name: str, value_bytes: int) -> Iterator[str]:
+    """Yield the statements that put a macro in the place of a function, which fails before it makes a large value.
+
+    The first argument fails, so that the function is not called, nor its call computed when a query is planned. It
+    fails by a cast: an expression that calls `error` may not be named again in its SELECT.
+    """
+    if name in _FORMAT_SIZES:
+        escape, directive, other_width = _FORMAT_SIZES[name]
+        text = f"replace(a, '{escape}', '')"
+        digits = rf"regexp_extract_all(array_to_string(regexp_extract_all({text}, '{directive}'), ' '), '\d+')"
+        is_unknown = f"regexp_matches({text}, '{other_width}')"
+        size = f"CASE WHEN {is_unknown} THEN 'Infinity'::DOUBLE ELSE list_sum(CAST({digits} AS DOUBLE[])) END"
+        yield f"CREATE OR REPLACE TEMP MACRO lakekit_{name}_size(a) AS {size}"
+    overloads = []
+    for parameters, size in next(signatures for names, signatures in _SIZES.items() if name in names).items():
+        first, *others = parameters.split(", ")
+        is_large = f"{size or f'lakekit_{name}_size(a)'} > {value_bytes}"
+        index = f"CASE WHEN {is_large} THEN CAST('{name}(…) {LARGE_VALUE}' AS BIGINT) ELSE 1 END"
+        overloads.append(f"({parameters}) AS system.main.{name}({', '.join((f'[{first}][{index}]', *others))})")
+    yield f"CREATE OR REPLACE TEMP MACRO {name}{', '.join(overloads)}"

@@ -119,6 +119,8 @@ class QueryTree:
     """The views that the query names, those within another before it."""
     definitions: list[str] = field(default_factory=list)
     """The statements by which DuckDB knows the views, and the names of WITH, that it got at last."""
+    functions: set[str] = field(default_factory=set)
+    """The functions of `cage.BOUNDED_FUNCTIONS` that it calls, those of its views among them."""
     view_nodes: int = 0
     read_texts: list[tuple[Node, QueryText]] = field(default_factory=list)
     """The trees of all texts that DuckDB gets, and these."""
@@ -183,7 +185,7 @@ class QueryTree:
     def _bind_texts(self, run: QueryRun, texts: Sequence[str], prefix: str, *, widens: bool) -> tuple[Any, str]:
         """Make the views and the names of WITH known in a connection, and bind the query."""
         *view_texts, sql = texts
-        guards = [_guard(name) for name in sorted(self.with_names)]
+        guards = [*run.bounds(self.functions), *(_guard(name) for name in sorted(self.with_names))]
         for guard in guards:
             run.define(guard)
         views = [(view, text, view.definition(text)) for view, text in zip(self.views, view_texts, strict=True)]
@@ -207,6 +209,7 @@ class QueryTree:
         texts = [self._write(view.text) for view in self.views]
         texts.append((self.sql(widens=False), self.sql()) if self.text is None else self._write(self.text))
         read = DuckDBTree.read(run, *(text for pair in texts for text in pair))
+        self.functions = {name for tree in read for name in tree.bounded_functions()}
         for view, tree in zip(self.views, read[::2], strict=False):
             if tree.has_no_statement():
                 raise view.text.source.error(0, "it is no query of one statement")

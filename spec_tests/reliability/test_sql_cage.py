@@ -324,3 +324,115 @@ def test_drawn_texts_end_in_rows_or_an_error_of_lakekits(tmp_path_factory, text)
 
 
 CATALOG: dict[str, lk.Catalog] = {}
+
+
+LARGE = (
+    "repeat('a', 1000000000)",
+    "'a'.repeat(1000000000)",
+    "main.repeat('a', 1000000000)",
+    "repeat('a', 9223372036854775807)",
+    "repeat([1], 100000000)",
+    "octet_length(repeat('a'::BLOB, 1000000000))",
+    "length(repeat(repeat('a', 100000), 10000))",
+    "lpad('a', 1000000000, 'b')",
+    "rpad('a', 1000000000, 'b')",
+    "list_resize([1], 200000000)",
+    "array_resize([1], 200000000, 0)",
+    "list_sum(range(200000000))",
+    "len(range(-100000000, 100000000))",
+    "len(range(9223372036854775807, 0, -1))",
+    "len(generate_series(1, 200000000))",
+    "len(generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2024-01-01', INTERVAL 1 second))",
+    "len(range(DATE '2024-01-01', DATE '2000-01-01', INTERVAL (-1) second))",
+    "len([i for i in range(100000000)])",
+    "list_transform(range(3), lambda y: repeat('a', y * 1000000000))",
+    "len(equi_width_bins(0, 1000000000, 1000000000, false))",
+    "bitstring('1', 1000000000)::VARCHAR",
+    "printf('%1000000000d', 1)",
+    "printf('%*d', 1000000000, 1)",
+    "format('{:x>1000000000}', 1)",
+    "format('{{{:0>{}}', 1, 1000000000)",
+)
+"""Values of a gigabyte from a text of some words."""
+GROWTH = """
+import json, resource, sys
+import lakekit as lk
+from lakekit.errors import LimitExceeded
+cat = lk.connect(sys.argv[1], options={"lakekit.sql-memory": "200mb"})
+cat.sql("SELECT range(3)").collect()
+before, made = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
+for value in json.loads(sys.argv[2]):
+    for text in (f"SELECT {value} AS x", f"SELECT count(*) FROM (SELECT {value} AS x) WHERE x IS NOT NULL"):
+        try:
+            made.append((text, repr(cat.sql(text).collect())))
+        except LimitExceeded as wrong:
+            assert "lakekit.sql-memory" in str(wrong), wrong
+print(json.dumps([made, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10]))
+"""
+
+
+def test_a_large_value_of_a_small_text_fails_before_it_is_made(tmp_path):
+    ran = subprocess.run([sys.executable, "-c", GROWTH, str(tmp_path), json.dumps(LARGE)], capture_output=True, text=True, check=True)
+    made, megabytes = json.loads(ran.stdout)
+    assert made == []
+    assert megabytes < 50
+
+
+SMALL = (
+    "repeat('ab', 3), repeat(NULL, 3), repeat('a', NULL), repeat('a', '3'), repeat([1, 2], 2), repeat('a'::BLOB, 2), repeat('é', -1)",
+    "lpad('a', 3, 'b') AS a, a || 'x' AS b, rpad(b, '6', 'y'), lpad(NULL, 2, 'b'), 'a'.lpad(2, 'é'), main.lpad('a', 2, 'b')",
+    "list_resize([1], 3), list_resize(['a'], 2, 'b'), array_resize([1, 2], 1), list_resize(NULL, 2)",
+    "range(3), range(NULL), range(1, 4), range(1, NULL), range(1, 9, 3), range(9, 1, -3), range(1, 2, 0), range(1::TINYINT, 3::SMALLINT)",
+    "3 AS n, range(0, n, 1), generate_series(1, n), [i * 2 for i in range(n)], list_transform([1, 2], lambda x: range(x))",
+    "range(DATE '2020-01-01', DATE '2020-01-03', INTERVAL 1 day), generate_series(TIMESTAMP '2020-01-01', TIMESTAMP '2020-03-01', INTERVAL 1 month)",
+    "equi_width_bins(0, 10, 3, false), bitstring('101', 9)::VARCHAR",
+    "printf('%05d|%s|100%% * %.2f', 7, 'a', 1.5), printf('plain'), format('{} {:>5} {{x}}', 1, 'a'), format(NULL, 1), printf('%d' || '!', 1)",
+    "i, sum(len(range(i))) AS n FROM range(3) t(i) GROUP BY i ORDER BY i",
+    "len(range(i)) AS n, count(*) FROM range(3) t(i) GROUP BY ALL ORDER BY ALL",
+    "(SELECT max(x) FROM unnest(range(i)) u(x)) AS m FROM range(3) t(i) WHERE repeat('a', i) <> 'aa' ORDER BY i",
+    "unnest(range(3)), row_number() OVER (ORDER BY repeat('a', i)) FROM range(1) t(i)",
+)
+
+
+@pytest.mark.parametrize("outputs", SMALL)
+def test_a_small_value_is_that_of_duckdb(cat, outputs):
+    found, told = cat.sql(f"SELECT {outputs}").collect(), DUCKDB.sql(f"SELECT {outputs}")
+    assert found.rows() == told.fetchall()
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 40), first=st.integers(-50, 50), kind=st.sampled_from(("repeat", "lpad", "range", "format")))
+def test_a_value_is_that_of_duckdb_or_too_large(tmp_path_factory, count, first, kind):
+    made = lk.connect(tmp_path_factory.getbasetemp() / "drawn", options={"lakekit.sql-memory": "200mb"})
+    call = {
+        "repeat": f"repeat('ab', {count})",
+        "lpad": f"lpad('a', {count}, 'xy')",
+        "range": f"range({first}, {count})",
+        "format": f"format('{{:{abs(count)}}}', {first})",
+    }[kind]
+    try:
+        found = made.sql(f"SELECT {call} AS x").collect().item()
+    except LimitExceeded:
+        assert abs(count) > 5_000_000
+    else:
+        found = found.to_list() if hasattr(found, "to_list") else found
+        assert found == DUCKDB.sql(f"SELECT {call}").fetchall()[0][0]
+
+
+NESTED = (("format(", "'a'", ", 1)"), ("repeat(", "'a'", ", 1)"), ("len(range(", "3", "))"), ("lpad('a', length(", "'a'", ")::INT, 'b')"))
+
+
+@pytest.mark.parametrize("parts", NESTED)
+def test_calls_in_one_another_are_read_in_bounded_time(cat, parts):
+    first, middle, last = parts
+    assert cat.sql(f"SELECT {first * 3}{middle}{last * 3}").collect().height == 1
+    began = time.monotonic()
+    with pytest.raises(SqlError, match="in one another"):
+        cat.sql(f"SELECT {first * 12}{middle}{last * 12}")
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("name", ["system.main.repeat", '"SYSTEM".repeat'])
+def test_a_bounded_function_is_not_called_around_its_bound(cat, name):
+    with pytest.raises(SqlError, match="repeat"):
+        cat.sql(f"SELECT {name}('a', 2)").collect()
