@@ -33,7 +33,7 @@ def test_the_statements_do_what_the_page_says(tmp_path):
                 cat.sql(matched["text"]).collect()
             assert type(caught.value).__name__ == matched["error"]
             refused += 1
-    assert (ran, refused) == (23, 9)
+    assert (ran, refused) == (23, 10)
 
 
 def test_what_it_says_of_spark(tmp_path):
