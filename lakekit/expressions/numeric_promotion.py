@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from lakekit.errors import ValueOutOfRange
 from lakekit.expressions.typed_expression import (
     MAX_PRECISION,
+    TranslationRefusal,
     TypedExpression,
     bounded_integer,
     decimal_literal,
@@ -186,9 +188,15 @@ def _type_of_sum(low: int, high: int, *operands: TypedExpression) -> pl.DataType
 
 
 def cast_to_bigint(number: TypedExpression) -> TypedExpression:
-    """Return a whole number as BIGINT; a value beyond it fails when it is computed."""
+    """Return a whole number as BIGINT; a value beyond it fails when it is computed.
+
+    Raises: `TranslationRefusal` for a literal beyond it, which Polars would compute, and refuse, in its plan.
+    """
     if integer_type(number.low, number.high) != pl.Int128():
         return number
+    if isinstance(number.literal, int):
+        problem = f"{number.literal} does not fit the type BIGINT"
+        raise TranslationRefusal(problem, ValueOutOfRange)
     return bounded_integer(number.expr.cast(pl.Int64()), pl.Int64(), -(1 << 63), (1 << 63) - 1, number)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 from sqlglot import exp
 
-from lakekit.expressions.numeric_promotion import repeat_float_constant
+from lakekit.expressions.numeric_promotion import cast_to_bigint, repeat_float_constant
 from lakekit.expressions.time_literals import DAY_NS, NS_OF_UNIT, as_timestamp, moment_literal, round_time, utc_to_local
 from lakekit.expressions.typed_expression import (
     TranslationRefusal,
@@ -219,7 +219,7 @@ def add_time(sign: str, left: TypedExpression, right: TypedExpression, zone: str
     if not (left.is_moment or right.is_moment or isinstance(left.dtype, pl.Time) or isinstance(right.dtype, pl.Time)):
         return None
     if isinstance(left.dtype, pl.Date) and right.is_integer and sign in ("+", "-"):
-        days = right.expr.cast(pl.Int64())
+        days = cast_to_bigint(right).expr.cast(pl.Int64())
         first = left.expr.to_physical().cast(pl.Int64())
         total = first + days if sign == "+" else first - days
         return typed_value(total.cast(pl.Int32()).cast(pl.Date()), pl.Date(), left, right)

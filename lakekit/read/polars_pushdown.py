@@ -407,10 +407,14 @@ def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[Fil
 def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Sequence[FilterExpr], bool]:
     """Return the conjuncts of `filters_of`, and whether they are the whole expression.
 
-    Polars does not pass on what it cannot, such as a Python function or a function of all rows.
+    Polars does not pass on what it cannot, such as a Python function or a function of all rows. Nothing is passed on of
+    an expression with a constant that cannot be computed: it fails where rows are read.
     """
     probe = _FilterProbe(schema)
-    plan = probe.lazy().filter(expr).explain()
+    try:
+        plan = probe.lazy().filter(expr).explain()
+    except pl.exceptions.InvalidOperationError:
+        return [], False
     return probe.filters, plan.startswith("RESOLVER")
 
 

@@ -68,6 +68,16 @@ def test_a_moment_of_nanoseconds_stays_one_where_integers_are_wide() -> None:
     assert [draw for draw in draws if draw.wide.count("t9::") > draw.text.count("t9::")] == []
 
 
+def test_duckdb_answers_as_written_where_its_rewriting_differs() -> None:
+    rows = drawn_rows(1, 40).with_columns(dt=pl.date(2024, 12, 31))
+    oracle = ConditionOracle(rows)
+    text = "date_trunc('millisecond', dt) >= TIMESTAMP '2024-12-31 23:59:59.123'"
+    draw = Draw(text, text)
+    assert oracle.agrees_as_written(draw, frozenset())
+    assert not oracle.agrees_as_written(draw, frozenset(rows["id"]))
+    assert oracle.agrees_as_written(Draw("dt > du", "dt > du"), oracle.matching_ids("dt > du"))
+
+
 def test_a_written_table_holds_the_drawn_rows_at_every_door(tmp_path: Path) -> None:
     for kind in ("append", "key"):
         table, _ = table_and_oracle(tmp_path / kind, kind, 2)

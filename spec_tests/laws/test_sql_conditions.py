@@ -116,6 +116,23 @@ def test_intervals_are_added_to_each_other_and_to_what_lies_between_two_times(tm
     assert DOORS[door](table, text) == oracle.matching_ids(text)
 
 
+@pytest.mark.parametrize("door", ["aggregate", "delete", "update", "sql delete", "merge"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dt - 9223372036854775809 = du",
+        "substr(s, 9223372036854775809) = 'a'",
+        "left(s, -9223372036854775809) = 'a'",
+        "substr(s, CASE WHEN TRUE THEN 9223372036854775809 END) = 'a'",
+        "dt + (CASE WHEN TRUE THEN 9223372036854775809 ELSE 1 END) = du",
+    ],
+)
+def test_a_number_beyond_64_bits_is_out_of_range_where_one_of_64_is_wanted(tmp_path: Path, door: str, text: str) -> None:
+    table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
+    with pytest.raises(ValueOutOfRange, match="9223372036854775809 does not fit the type"):
+        DOORS[door](table, text)
+
+
 @pytest.mark.parametrize("text", ["(t3 - t6 + INTERVAL 1 MONTH) > INTERVAL 5 DAY", "t3 < t6 + (INTERVAL 9999 YEAR + INTERVAL 9999 YEAR)"])
 def test_an_interval_without_a_length_of_its_own_is_refused_by_name(tmp_path: Path, text: str) -> None:
     table, _ = table_and_oracle(tmp_path, "append", SEED, rows=6)
