@@ -82,7 +82,7 @@ _SQL_ADVICE: dict[str, str] = {
     "pass if_not_exists=True": "write IF NOT EXISTS",
     "pass temporary=True for one that this catalog object knows": "CREATE TEMPORARY VIEW makes one of the session",
     r"connect with metastore='(\w+)'": r"CREATE CATALOG … WITH ('metastore' = '\1') keeps them",
-    r"In Python, .*?\)\)\. In SQL: ": "",
+    r"In Python, .*?\)\)\. In SQL: ": "In SQL: ",
     r" in SQL, quotes and all, \w+\([^()]*\) in Python": "",
     r"a cast, as in pl\.col\(…\)\.cast\(pl\.Int64\), says": "a CAST(… AS BIGINT) says",
     r""" in SQL, or pl\.lit\((?:'[^']*'|"[^"]*")\)""": "",
