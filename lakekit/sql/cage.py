@@ -42,12 +42,12 @@ from lakekit.errors import (
 from lakekit.expressions.parser import tokenize
 from lakekit.options.redaction import redact_error, without_secrets_of
 from lakekit.parallel import core_count, iterate_pushed_within
-from lakekit.sql import dispatch
 from lakekit.sql.query_refusal import (
     BARE_SESSION_FUNCTIONS,
     BOUNDED_FUNCTIONS,
     LARGE_VALUE,
     SESSION_REFUSAL,
+    advise_in_sql,
     bounded_function,
 )
 
@@ -319,7 +319,7 @@ def translate(
     """
     failure = failures[0] if failures else wrong if isinstance(wrong, LakekitError) else None
     if isinstance(failure, LakekitError):
-        dispatch.advise_in_sql(failure, source.text)
+        advise_in_sql(failure, source.text)
         redact_error(failure, source.text)
     return _translate(wrong, source, position) if failure is None else failure
 

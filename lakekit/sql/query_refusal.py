@@ -3,11 +3,14 @@
 Refused by name, before DuckDB sees the query: functions in FROM, but for those of `ALLOWED_TABLE_FUNCTIONS`; functions
 that read the machine or the session; statements within a query (DESCRIBE, SHOW, PRAGMA). Functions that open files are
 allowed where the caller typed the statement with `files=True`, and never in a stored query.
+
+`advise_in_sql` puts words of SQL in place of the advice in Python that errors of methods give.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -18,6 +21,7 @@ from lakekit.options.redaction import without_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakekit.errors import LakekitError
     from lakekit.expressions.parser import SqlText
 
     Node = Any
@@ -272,3 +276,92 @@ def bounded_function(name: str, value_bytes: int) -> Iterator[str]:
         index = f"CASE WHEN {is_large} THEN CAST('{name}(…) {LARGE_VALUE}' AS BIGINT) ELSE 1 END"
         overloads.append(f"({parameters}) AS system.main.{name}({', '.join((f'[{first}][{index}]', *others))})")
     yield f"CREATE OR REPLACE TEMP MACRO {name}{', '.join(overloads)}"
+
+
+# ---- advice ------------------------------------------------------------
+
+
+_PATH = "CREATE TABLE … WITH ('connector' = 'paimon', 'path' = …)"
+_SQL_ADVICE: dict[str, str] = {
+    r"(?<=[.;] )Open it with lk\.open, or pass if_not_exists=True": "Write IF NOT EXISTS to take it as it is",
+    r"open it with cat\.table, or pass if_not_exists=True": "SELECT reads it, IF NOT EXISTS leaves it",
+    r"open it with cat\.table": "SELECT reads it",
+    "pass if_not_exists=True": "write IF NOT EXISTS",
+    "pass temporary=True for one that this catalog object knows": "CREATE TEMPORARY VIEW makes one of the session",
+    r"connect with metastore='(\w+)'": r"CREATE CATALOG … WITH ('metastore' = '\1') keeps them",
+    r"In Python, .*?\)\)\. In SQL: ": "In SQL: ",
+    r" in SQL, quotes and all, \w+\([^()]*\) in Python": "",
+    r"a cast, as in pl\.col\(…\)\.cast\(pl\.Int64\), says": "a CAST(… AS BIGINT) says",
+    r""" in SQL, or pl\.lit\((?:'[^']*'|"[^"]*")\)""": "",
+    r""", in Polars by pl\.col\((?:'[^']*'|"[^"]*")\)[\w.]*(?:\([^()]*\))?""": ", with CAST(… AS …) in the statement",
+    r", or t\.scan\(raw=True\) for unmerged rows": "",
+    r"\.? ?t\.scan\(raw=True\) reads (?:its|the) rows unmerged": "",
+    r", or read the (?:table|merged rows) with t\.scan\(\)": "",
+    r"; changes are what t\.scan\(\) and t\.changes\(\) read": "; table_changes('db.t', 5, 7) has changes",
+    r"give at=, or read changes with t\.scan\(\) or t\.changes\(\)": "table_changes('db.t', 5, 7) has changes",
+    r"Append its rows: t\.append\(f\.scan\(\)\)": "Append its rows by INSERT INTO … SELECT",
+    r"t\.overwrite\(t\.scan\(\)(?:\.collect\(\))?\)": "INSERT OVERWRITE t SELECT * FROM t",
+    "write with row_kind='[^']*'": "give the table the option 'rowkind.field'",
+    "leave row_kind='[^']*' out": "leave that column out",
+    r"by lk\.open\(path, branch=…\)": "as `t$branch_name`",
+    r'open it with lk\.open(?:\("[^"]*"\)|, or copy it with cat\.clone)': f"{_PATH} names it",
+    r'open by path: lk\.open\("[^"]*"\)': f"open by path: {_PATH}",
+    r"lk\.connect\(options=\), lk\.open\(options=\) or cat\.table\(options=\)": "CREATE CATALOG … WITH",
+    r"lk\.open\(options=\) or lk\.connect\(options=\)": "CREATE CATALOG … WITH",
+    r"pass options=\{('[^']*'): ('[^']*')\} to lk\.open, or to lk\.connect for all tables": (
+        r"write CREATE CATALOG … WITH (\1 = \2)"
+    ),
+    r"lk\.connect\(metastore='(\w+)', …\)": r"CREATE CATALOG … WITH ('metastore' = '\1')",
+    r"metastore='(\w+)'": r"'metastore' = '\1'",
+    r"lk\.connect\(warehouse\)": "CREATE CATALOG … WITH ('warehouse' = …)",
+    r"Look at t\.snapshots\(\)": "Look at `t$snapshots`",
+    "; force=True removes them all the same": "",
+    "external=True looks there": "`lakekit orphans --external` looks there",
+    "scan it without at=": "read it without VERSION AS OF",
+    r"call t\.\w+ again": "run the statement again",
+    r"t\.check\(\)": "`lakekit check`",
+    r"t\.partitions\(\) lists them": "SHOW PARTITIONS lists them",
+    r"lk\.features\(\)": "`lakekit features`",
+    r"lk\.options\(\) lists those that mean something": "the documentation lists those that mean something",
+    r"; lk\.options\(\) lists them": "",
+    r"say expiration='([^']*)', or including='\.\*' for all": "say includingConsumers => '.*' for all",
+    "say expiration='([^']*)'": r"say expiration_time => '\1'",
+    "older_than= is": "older_than is",
+    r"refresh_mode='(\w+)'": r"REFRESH_MODE = \1",
+    r"\w+(?:\.branch\('[^']*'\))?\.alter\(lk\.reset_option\('([^']*)'\)\)": r"ALTER TABLE … RESET ('\1')",
+    r"t\.alter\(lk\.rename_column\('([^']*)', …\)\)": r"ALTER TABLE … RENAME COLUMN \1 TO …",
+    r"t\.alter\(lk\.update_default\('([^']*)', …\)\)": r"ALTER TABLE … ALTER COLUMN \1 SET DEFAULT …",
+    r"t\.resume\(\), or refresh\(force=True\) once": "ALTER MATERIALIZED TABLE … RESUME, or REFRESH once",
+    r"t\.refresh\(\)": "CALL sys.refresh_object_table",
+    r"t\.compact\(full=True\)": "CALL sys.compact(table => 'db.t', compact_strategy => 'full')",
+    r"t\.replace_tag\('([^']*)'\)": r"ALTER TABLE … CREATE OR REPLACE TAG \1",
+    r"(?:lk\.open\(…\)|\bt)\.(rescale|compact|create_branch|delete_branch|delete_tag|rollback|reset_consumer"
+    r"|mark_partition_done|rewrite_file_index|repair)\b(?:\([^()]*\))?": r"CALL sys.\1",
+    r"cat\.clone": "CALL sys.clone",
+    r"cat\.drop_view": "DROP VIEW",
+    r"cat\.create_object_table": "CREATE TABLE",
+    r"lk\.create": "CREATE TABLE",
+    r"\bt\.overwrite(?:\([^()]*\))?": "INSERT OVERWRITE",
+    r"\bt\.(?:append|upsert)\([^()]*\)": "INSERT INTO",
+    r"\bt\.delete\([^()]*\)": "DELETE FROM",
+    r"\bt\.truncate\(\)": "TRUNCATE TABLE",
+    r"\bt\.alter\b": "ALTER TABLE",
+    "if_not_exists=True": "IF NOT EXISTS",
+    "cascade=True": "CASCADE",
+    "merge_schema=True": "ALTER TABLE … ADD COLUMN",
+    "or write with cast=True": "or CAST it",
+}
+"""What errors of methods advise in Python, as patterns, and the words of SQL for it, the longer ones first."""
+
+
+def advise_in_sql(wrong: LakekitError, text: str) -> None:
+    """Put words of SQL in place of what an error of a method advises in Python; what the text itself says stays."""
+    message = wrong.message
+    for python, words in _SQL_ADVICE.items():
+        message = re.sub(python, partial(_say_in_sql, words, text), message)
+    if message != wrong.message:
+        wrong.args = (message,)
+
+
+def _say_in_sql(words: str, text: str, matched: re.Match[str]) -> str:
+    return matched[0] if matched[0] in text else matched.expand(words)

@@ -23,6 +23,7 @@ from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult
 from lakekit.sql.duckdb_backend import DuckDBBackend
 from lakekit.sql.parameters import named_frames, number
+from lakekit.sql.query_refusal import advise_in_sql
 from lakekit.sql.tokenizer import TokenStream, quote_dollars
 from lakekit.storage.object_store_requests import typed_refusals
 
@@ -106,7 +107,7 @@ def _check_first_words(read: Sequence[TokenStream]) -> None:
 
 def _complete_error(wrong: LakekitError, tokens: TokenStream, others: str | None) -> None:
     """Give an error its place, take the secrets of its statement out of it, and add what became of other statements."""
-    dispatch.advise_in_sql(wrong, tokens.text)
+    advise_in_sql(wrong, tokens.text)
     dispatch.add_position(wrong, tokens)
     redact_error(wrong, tokens.text)
     if others is not None:
@@ -130,7 +131,7 @@ def query_table(
         with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
             rows: pl.LazyFrame = statement.backend.query(statement, tokens.remaining_text)
     except LakekitError as wrong:
-        dispatch.advise_in_sql(wrong, tokens.text)
+        advise_in_sql(wrong, tokens.text)
         redact_error(wrong, tokens.text)
         raise
     return rows

@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from lakekit.sql.dispatch import advise_in_sql
+from lakekit.sql.query_refusal import advise_in_sql
 
 PYTHON = re.compile(
     r"\b\w+=(?:True|False|None)\b|\b(?:t|cat|lk|pl|w|df)\.[a-z_]+|\b(?:at|options|expiration|older_than|refresh_mode|row_kind)=(?!>)|metastore='"
