@@ -90,7 +90,7 @@ def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed
 
 
 def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
-    for feed in ({"days": 0}, {"first_day": date(2012, 12, 31)}, {"first_day": date(2013, 12, 30), "days": 3}, {"flights": 0}):
+    for feed in ({"days": 0}, {"first_day": date(2012, 12, 31)}, {"first_day": date(2013, 12, 30), "days": 3}, {"flights_per_day": 0}):
         with pytest.raises(InvalidOption, match="least"):
             EventSelection(**feed)
     assert program.main(["--root", str(tmp_path), "--days", "0"]) == 2
