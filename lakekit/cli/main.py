@@ -17,6 +17,7 @@
     lakekit sql WAREHOUSE -e "USE shop; SELECT …" | -f FILE
                                                          statements in one session, each answer shown; `--files` lets
                                                          queries read files
+    lakekit pipeline check | run | status CONFIG         change events into tables by Spark: see `cli.pipeline`
     lakekit clone | migrate | compact-database | maintain | repair WAREHOUSE …
                                                          the same of a catalog's tables
 
@@ -36,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import lakekit
 from lakekit import plugins
-from lakekit.cli import conformance, maintenance
+from lakekit.cli import conformance, maintenance, pipeline
 from lakekit.cli.output import EXIT_INTERRUPTED, EXIT_NO_TABLE, EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, INSPECT_NOUNS, Output
 from lakekit.draw import humanize
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
@@ -60,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.run is None:
         parser.print_help()
         return EXIT_USAGE
-    if arguments is None and args.run is not conformance.conformance:  # which runs other readers
+    if arguments is None and args.run not in (
+        conformance.conformance,
+        pipeline.run_pipeline,
+    ):  # which run other readers, and Spark
         sys.meta_path.insert(0, _PandasFinder())
     try:
         code: int = args.run(args, Output(args)) or EXIT_OK
@@ -129,6 +133,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_file_verbs(verbs, store, shape)
     maintenance.add_verbs(verbs, store, shape, _parse_positive)
     conformance.add_verbs(verbs, store, shape, _parse_positive)
+    pipeline.add_verbs(verbs, shape)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads and writes, and what it refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=_load_inspection_verb("show_features"))

@@ -282,7 +282,11 @@ _FEATURE_TABLES = (
     spark.change | - | yes | rows deleted, updated and merged by tasks of Spark, some buckets each, in one commit
     spark.pipeline | - | yes | lakekit.spark.pipeline: change events through bronze, silver and gold tables, a job \
         that may be killed and goes on
+    spark.pipeline.connect | - | - | a pipeline in a session of Spark Connect
+    spark.pipeline.ingestion | - | yes | lakekit pipeline: files of rows and of change events, tables and streams \
+        into tables that are made and grow, each batch once; dead letters for what fits nowhere
     spark.pipeline.kafka | - | - | topics of Kafka as a source of a pipeline
+    spark.pipeline.merge-engine | - | - | a pipeline into tables of the merge engine first-row
     spark.source | yes | yes | format("lakekit"), names in SQL, and streams: micro-batches committed once each; \
         tables with dynamic buckets are read only
     spark.sql | yes | yes | ls.sql: queries, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the \

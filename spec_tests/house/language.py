@@ -64,8 +64,8 @@ class Measure(NamedTuple):
         return self.count >= self.bound if self.is_least else self.count <= self.bound
 
 
-PIPELINE_FILES = 7
-"""The files of the pipeline for one's own data: configuration, growth, sources, runs and their state, and its verb."""
+PIPELINE_FILES = 9
+"""The files of the pipeline for one's own data: configuration, formats, growth, sources, runs and their state, and its verb."""
 SQL_FILES = 40
 """As many files as SQL may add to those of the day on which the bound was set: dialect, parser, translator, cage, session, …."""
 

@@ -59,6 +59,7 @@ NAMED = {
     "doors/spark/test_care.py::test_snapshots_expired_by_spark_are_those_expired_here": "spark.care",
     "doors/spark/test_compaction.py::test_tables_compacted_by_spark_are_those_compacted_here": "spark.compact",
     "doors/spark/test_pipeline.py::test_a_run_ends_with_the_totals_of_the_files": "spark.pipeline",
+    "doors/spark/test_ingestion.py::test_two_tables_from_one_source_that_grow": "spark.pipeline.ingestion",
     "doors/spark/test_source.py::test_rows_are_appended_and_replaced": "spark.source",
     "doors/spark/test_statements.py::test_statements_of_spark_are_those_made_here": "spark.change",
     "doors/spark/test_merge.py::test_a_merge_of_spark_is_the_one_made_here": "spark.change",

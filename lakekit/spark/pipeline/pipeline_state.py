@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 _ID_LENGTH = 8
+_ERROR_LINES = 6
 STATUS_SCHEMA: dict[str, Any] = {
     "table": pl.String,
     "batch": pl.Int64,
@@ -75,7 +76,9 @@ class PipelineState:
 
     def write_error(self, batch: int, error: BaseException) -> None:
         """Keep what ended a run, for `status`."""
-        said = {"time_ms": now_ms(), "batch": batch, "error": f"{type(error).__name__}: {error}"[:2000]}
+        lines = str(error).splitlines()[:_ERROR_LINES]  # behind them are frames of Java
+        text = f"{type(error).__name__}: {' '.join(lines)}"[:2000]
+        said = {"time_ms": now_ms(), "batch": batch, "error": text}
         make_folder(self.storage, self.folder)
         self.storage.put(f"{self.folder}/last_error.json", json.dumps(said).encode())
 
