@@ -8,14 +8,18 @@ import shutil
 import subprocess
 import sys
 from base64 import b64encode
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
 
-from hatch_build import FOLDERS, write_archive
 from lakekit.errors import Corrupt, StorageFailed
 from lakekit.testing import fixtures as unpacking
 
+HOOK = spec_from_loader("hatch_build", SourceFileLoader("hatch_build", str(Path(__file__).parents[2] / ".hatch_build.py")))
+hatch_build = module_from_spec(HOOK)
+HOOK.loader.exec_module(hatch_build)
 FILES = {
     "flights/a/one.bin": b"1" * 1000,
     "flights/a/two.bin": b"",
@@ -44,7 +48,7 @@ def archive(tmp_path, monkeypatch):
     ]
     (source / "MANIFEST.json").write_text(json.dumps(groups))
     made = tmp_path / "fixtures.tar.xz"
-    write_archive(source, made)
+    hatch_build.write_archive(source, made)
     monkeypatch.setattr(unpacking, "ARCHIVE_PATH", made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     forget()
@@ -62,7 +66,7 @@ def held(directory):
 
 
 def test_the_hook_packs_the_folders_that_are_unpacked():
-    assert FOLDERS == unpacking.FIXTURE_FOLDERS
+    assert hatch_build.FOLDERS == unpacking.FIXTURE_FOLDERS
 
 
 def test_a_checkout_reads_its_own(root):
@@ -72,7 +76,7 @@ def test_a_checkout_reads_its_own(root):
 
 def test_equal_fixtures_make_equal_archives(archive, tmp_path):
     again = tmp_path / "again.tar.xz"
-    write_archive(tmp_path / "source", again)
+    hatch_build.write_archive(tmp_path / "source", again)
     assert again.read_bytes() == archive.read_bytes()
 
 
@@ -181,6 +185,6 @@ def test_a_damaged_archive_is_told(archive, damage):
 
 def test_an_archive_of_other_files_is_told(archive, tmp_path):
     (tmp_path / "source" / "flights" / "top.json").write_bytes(b"[]")
-    write_archive(tmp_path / "source", archive)
+    hatch_build.write_archive(tmp_path / "source", archive)
     with pytest.raises(Corrupt, match="flights/ is not what its manifest says"):
         unpacking.fixtures("flights")

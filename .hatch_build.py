@@ -1,4 +1,7 @@
-"""Build hook of the wheel: what `fixtures/MANIFEST.json` lists travels as one archive, `lakekit/_fixtures.tar.xz`, and not as thousands of files."""
+"""Build hook of the wheel.
+
+What `fixtures/MANIFEST.json` lists travels as one archive, `lakekit/_fixtures.tar.xz`, and not as thousands of files.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,16 @@ FOLDERS = ("flights", "broken", "formats", "tables")
 def write_archive(fixtures: Path, target: Path) -> None:
     """Write the archive of a directory of fixtures: its manifest, then the folders; equal files make equal bytes."""
     manifest = (fixtures / "MANIFEST.json").read_bytes()
-    names = sorted(group["path"] + directory + name for group in json.loads(manifest) for directory, files in group["files"].items() for name in files)
-    with lzma.open(target, "wb", preset=9) as packed, tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+    names = sorted(
+        group["path"] + directory + name
+        for group in json.loads(manifest)
+        for directory, files in group["files"].items()
+        for name in files
+    )
+    with (
+        lzma.open(target, "wb", preset=9) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
         _add(archive, "MANIFEST.json", manifest)
         for folder in FOLDERS:
             for name in names:
