@@ -18,7 +18,7 @@ from lakekit.errors import LakekitError, login_span
 from lakekit.options.option import HIDDEN, NAME_PATTERN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # ---- uris ------------------------------------------------------------
 
@@ -157,8 +157,13 @@ def redact_error(wrong: LakekitError, statement: str) -> None:
 
 def _secret_values(statement: str) -> list[str]:
     """Return the texts that are secret in a statement, the longest first; short ones are found by their keys alone."""
+    return _values_in(statement, _secret_spans(statement))
+
+
+def _values_in(statement: str, spans: Iterable[tuple[int, int]]) -> list[str]:
+    """Return the texts that stand at the places of secrets, as `_secret_values`."""
     values = set()
-    for start, end in _secret_spans(statement):
+    for start, end in spans:
         written = statement[start:end]
         if written[:1] not in ("'", '"'):  # a number or a name, but for the user of a uri
             if statement[max(0, start - 3) : start] != "://":
@@ -183,7 +188,10 @@ def _without_value(message: str, secret: str) -> str:
 
 
 def _mask_secrets(text: str) -> str:
-    """Return the text with each character of a secret masked; every other stays in its place."""
+    """Return the text with each character of a secret masked, also where it stands again without the name of one.
+
+    Every other character stays in its place.
+    """
     spans = _secret_spans(text)
     if not spans:
         return text
@@ -193,6 +201,11 @@ def _mask_secrets(text: str) -> str:
         first = start + is_quoted
         last = end - (is_quoted and end - start > 1 and text[end - 1] == text[start])
         signs[first:last] = _MASK_CHARACTER * (last - first)
+    for secret in _values_in(text, spans):  # scalar: one a secret of a statement
+        at = text.find(secret)
+        while at >= 0:
+            signs[at : at + len(secret)] = _MASK_CHARACTER * len(secret)
+            at = text.find(secret, at + len(secret))
     return "".join(signs)
 
 

@@ -64,6 +64,16 @@ PAIRS = [
     "CREATE SECRET s (TYPE http, EXTRA_HTTP_HEADERS MAP {'Authorization': 'Bearer PASSWORD'})",
     "PRAGMA add_parquet_encryption_key('k', 'PASSWORD')",
 ]
+AGAIN = [
+    "SELECT 'PASSWORD' AS x FROM d.t /*+ OPTIONS('NAME'='PASSWORD') */ WHERE (",
+    "SELECT nope, 'PASSWORD', 'NAME' = 'PASSWORD' FROM d.t",
+    "SELECT s = 'xPASSWORDx', 'NAME' = 'PASSWORD', nope FROM d.t",
+    "CREATE TABLE d.y (a INT) COMMENT 'PASSWORD' WITH ('NAME'='PASSWORD') zz",
+    "CREATE TABLE d.y (\"PASSWORD\" INT) WITH ('NAME'='PASSWORD') zz",
+    "UPDATE d.t SET s = 'PASSWORD' WHERE 'NAME' = 'PASSWORD' AND",
+    "INSERT INTO d.t /*+ OPTIONS('NAME'='PASSWORD') */ VALUES (1, 'PASSWORD'",
+]
+"""Statements in which a password stands a second time, where no name says what it is."""
 NAMES = ["pass", "auth.header", "bearer", "password", "s3.secret-key", "footer_key", "header.Authorization", "token", "encryption_config"]
 FILE_SIGNS = "abcxyzABCXYZ0123456789/+=:!.-_%#?@"
 users = st.sampled_from(["", "u:", "me:", "AKIA0:", "a.b:"])
@@ -105,6 +115,22 @@ def test_values_of_pairs(lake: lk.Catalog, caplog: pytest.LogCaptureFixture, for
     caplog.set_level(logging.DEBUG)
     statement = form.replace("NAME", name).replace("PASSWORD", password)
     assert_none(password, texts_of(lake, statement, files=files), caplog)
+
+
+@DRAWS
+@given(st.sampled_from(AGAIN), st.sampled_from(NAMES), passwords)
+def test_values_that_stand_again(lake: lk.Catalog, caplog: pytest.LogCaptureFixture, form: str, name: str, password: str) -> None:
+    caplog.set_level(logging.DEBUG)
+    statement = form.replace("NAME", name).replace("PASSWORD", password)
+    assert_none(password, texts_of(lake, statement, files=False), caplog)
+
+
+def test_a_caret_points_at_its_place_behind_stars(lake: lk.Catalog) -> None:
+    with pytest.raises(LakekitError) as caught:
+        lake.sql("SELECT 'hunter22' AS x, 'password' = 'hunter22', nope FROM d.t")
+    *_, line, caret = str(caught.value).splitlines()
+    assert line.strip() == "SELECT '******' AS x, 'password' = '******', nope FROM d.t"
+    assert line[caret.index("^") :].startswith("nope")
 
 
 @DRAWS
