@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.predicate import Predicate
@@ -123,6 +124,30 @@ def select_columns(fields: Sequence[Field], names: Sequence[str] | None, table: 
     if (twice := first_duplicate(names)) is not None:
         raise SchemaMismatch(f"columns= of a read of {table} names {twice} twice", column=twice)
     return tuple(by_name[name] for name in names)
+
+
+def select_schema_columns(
+    fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None
+) -> tuple[Field, ...]:
+    """Return the columns that a schema names after that of kinds, which is first.
+
+    Raises: `ColumnNotFound`, and `SchemaMismatch` for another type than the table's: Spark casts what was read.
+    """
+    wanted = [field for field in schema if field.name != kind_column]
+    if len(wanted) != len(schema) - (kind_column is not None) or (
+        kind_column is not None and schema.fieldNames()[0] != kind_column
+    ):
+        raise SchemaMismatch(f"the schema of a read of {table} with row_kind={kind_column!r} begins with that column")
+    out = select_columns(fields, [field.name for field in wanted], table)
+    for field, want in zip(spark_schema(read_fields(out)), wanted, strict=True):
+        if field.dataType.simpleString() != want.dataType.simpleString():
+            actual = field.dataType.simpleString()
+            msg = (
+                f"column {field.name} of {table} is {actual} in Spark, and the schema says "
+                f"{want.dataType.simpleString()}: cast it after load()"
+            )
+            raise SchemaMismatch(msg, column=field.name)
+    return out
 
 
 def parse_filter(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:

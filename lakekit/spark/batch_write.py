@@ -9,8 +9,9 @@
               buckets, and postponed ones, need no shuffle
     driver    `commit.committer`, once
 
-An attempt of a task that fails deletes what it wrote; what a duplicate attempt writes whose answer is not used, or one
-whose process dies, is an orphan for `t.remove_orphans`. Rows come into one bucket from many tasks, in no defined order:
+An attempt of a task that fails deletes what it wrote, and of a job that fails the driver deletes what tasks wrote that
+were through; what a duplicate attempt writes whose answer is not used, or one whose process dies, is an orphan for
+`t.remove_orphans`. Rows come into one bucket from many tasks, in no defined order:
 which of two rows of a key in one frame is the newer one only a sequence field says.
 
 Source: FORMAT.md 2.2 (binary row); `Murmur3_x86_32`.
@@ -29,11 +30,12 @@ from pyspark.sql import Column, functions, functions as sql, types as spark_type
 from lakekit.codec import binary_row, hashing
 from lakekit.commit import abort, committer as publishing
 from lakekit.data_file import rolling_writer
-from lakekit.errors import InvalidOption, LakekitError
+from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.maintenance import after_commit, compact
 from lakekit.metadata import table_context
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read.table_scan import context_of
+from lakekit.runtime import new_mark
 from lakekit.spark import batch_read, session, types, write_task
 from lakekit.spark.types import spark_type
 from lakekit.spark.write_task import TASK_COLUMN, WriteJob
@@ -258,9 +260,10 @@ def _write_frame(
         parallelism=_divide_tasks(spark, ctx, is_batch=is_batch),
         text_zone=text_zone,
     )
-    messages = collect_messages(
-        ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect()
-    )
+    with write_task.marked_job(job.ctx) as marked:
+        sent = df.toDF(*write_task.positional_names(len(df.columns)))
+        answers = _write_in_tasks(sent, replace(job, ctx=marked)).collect()
+    messages = collect_messages(ctx, answers)
     committed = commit_messages(
         ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None
     )
@@ -487,6 +490,49 @@ def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None, 
 
 def _shuffle_partitions(spark: SparkSession) -> int:
     return max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+
+
+def write_job(
+    ctx: TableContext,
+    schema: StructType,
+    *,
+    mode: str,
+    partition: Mapping[str, str] | None = None,
+    row_kind: str | None = None,
+    commit_user: str | None = None,
+) -> tuple[WriteJob, Overwrite | None]:
+    """Return the job of a write whose rows are not shuffled, and what it replaces.
+
+    Raises: `Unsupported`, and what `ls.write` raises before any task.
+    """
+    if ctx.kind == "key" and ctx.options.bucket == -1:
+        what = (
+            "keys move between partitions"
+            if ctx.schema.cross_partition
+            else "buckets of keys follow from what is there"
+        )
+        msg = (
+            f"{ctx.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, "
+            "table) does"
+        )
+        raise Unsupported(msg, feature="spark.source")
+    overwrite = check_write(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
+    table = ctx = replace(ctx, catalog_env=None)
+    if ctx.has_buckets:
+        # tasks share buckets: two compactions of one would exclude each other
+        ctx = ctx.with_options({"write-only": "true"})
+    user, replaces, mark = commit_user or ctx.new_commit_user(), overwrite is not None, new_mark()
+    job = WriteJob(
+        ctx=write_task.mark_files(ctx, mark),
+        commit_user=user,
+        ignores_existing=replaces,
+        is_batch=commit_user is None,
+        row_kind=row_kind,
+        parallelism=None,
+        table=table,
+        mark=mark,
+    )
+    return job, overwrite
 
 
 # ---- rows to their tasks ---------------------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ tasks compact.
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import wraps
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -36,21 +36,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from lakekit import plugins, storage
+from lakekit import plugins
 from lakekit.commit import abort
 from lakekit.commit.overwrite import Overwrite
-from lakekit.errors import (
-    Corrupt,
-    InvalidOption,
-    LakekitError,
-    NotFound,
-    SchemaMismatch,
-    TableAlreadyExists,
-    Unsupported,
-)
-from lakekit.model import partition as partitions
+from lakekit.errors import InvalidOption, LakekitError, NotFound, Unsupported
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.model.table_paths import check_not_in_hint
+from lakekit.options.table_options import is_known
 from lakekit.read import incremental as changing, table_scan, time_travel
 from lakekit.read.table_scan import context_of
 from lakekit.runtime import warn_user
@@ -60,7 +52,7 @@ from lakekit.table.open_create import open as open_table
 from lakekit.types import quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -68,11 +60,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.metadata.table_context import TableContext
     from lakekit.read.incremental import IncrementalScan
     from lakekit.table.table import Table
-    from lakekit.types import Field
 
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 NAME = "lakekit"
 SOURCE_OPTIONS = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
@@ -88,6 +80,50 @@ RESERVED_OPTIONS = (
 )
 """Options that Spark itself sets for an entry of its catalog."""
 STORAGE_PREFIX, STREAM_PREFIX = "storage.", "read.stream."
+LIMIT_OPTIONS = {word.lower(): word for word in ("maxFilesPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")}
+"""Options that say how big a batch of a stream is, with or without `STREAM_PREFIX`, by their names in lower case."""
+_TRANSLATED_OPTIONS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "versionasof": ("scan.version", ()),
+    "timestampasof": ("scan.timestamp", ()),
+    "startingversion": ("scan.snapshot-id", (("scan.mode", "from-snapshot"),)),
+    "startingtimestamp": ("scan.timestamp", (("scan.mode", "from-timestamp"),)),
+}
+"""Options of other table formats, in lower case: the option that takes the value, and what goes with it."""
+_SHOWN_OPTIONS = (
+    *("path", "branch", "filter", "row_kind", "partition", "partitionOverwriteMode", "checkpointLocation"),
+    *LIMIT_OPTIONS.values(),
+    *("startingVersion", "startingTimestamp", "versionAsOf", "timestampAsOf"),
+)
+"""Options of a source as they are written, of which Spark keeps the lower case alone."""
+_REFUSED_OPTIONS = {
+    **dict.fromkeys(
+        ("readchangefeed", "readchangedata"),
+        "a stream with the option row_kind, and ls.changes(spark, table, since, until), bring the changes of a table",
+    ),
+    **dict.fromkeys(
+        ("ignoredeletes", "ignorechanges", "skipchangecommits"),
+        "without the option row_kind a stream leaves out what takes rows away; leave it out",
+    ),
+    **dict.fromkeys(
+        ("endingversion", "endingtimestamp"), "ls.changes(spark, table, since, until) reads changes up to a snapshot"
+    ),
+    "mergeschema": "add columns first, by t.alter(lk.add_column(…)) or ls.sql(spark, 'ALTER TABLE …', catalog=cat)",
+    "replacewhere": "ls.write(df, table, mode='overwrite', partition={…}) replaces a partition",
+}
+"""Options of other table formats that have no meaning here, in lower case, and what does the same."""
+
+
+def sentence_first(method: F) -> F:
+    """Return a method whose errors bring one line of traceback: Spark shows all of it before the sentence."""
+
+    @wraps(method)
+    def shortened(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except LakekitError as error:
+            raise error.with_traceback(None) from None
+
+    return cast("F", shortened)
 
 
 def register(spark: SparkSession) -> None:
@@ -105,8 +141,11 @@ class PaimonDataSource(DataSource):
     partition                     what an overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`
     partitionOverwriteMode        static, the default, replaces the whole table; dynamic the partitions that
                                   there are rows of; or the table's own word for it, `dynamic-partition-overwrite`
-    read.stream.maxFilesPerTrigger, …maxRowsPerTrigger, …maxBytesPerTrigger
-                                  where a batch of a stream ends, between two snapshots
+    maxFilesPerTrigger, maxRowsPerTrigger, maxBytesPerTrigger
+                                  where a batch of a stream ends, between two snapshots; read.stream.… too
+    startingVersion, startingTimestamp
+                                  where a stream begins: with what snapshot n brought (or "latest"), or with a time
+    versionAsOf, timestampAsOf    the state that is read: a snapshot or tag, or a time
     storage.…                     what the storage is opened with; every other one is an option of the table
     """
 
@@ -120,7 +159,11 @@ class PaimonDataSource(DataSource):
         options = dict(self.options)
         path = options.pop("path", None)
         if not path:
-            raise InvalidOption("no path: format('lakekit').load('warehouse/shop.db/orders')", key="path")
+            raise InvalidOption(
+                "no path: format('lakekit').load('warehouse/shop.db/orders'). CREATE TABLE … USING lakekit makes no "
+                "table: ls.sql(spark, 'CREATE TABLE …', catalog=cat) does, and ls.attach(spark, cat) names it",
+                key="path",
+            )
         stores = {
             key[len(STORAGE_PREFIX) :]: value
             for key, value in options.items()
@@ -136,6 +179,7 @@ class PaimonDataSource(DataSource):
             )
         return opened
 
+    @sentence_first
     def schema(self) -> StructType:
         """Return the table's columns, after the kind of each row where the option `row_kind` names it.
 
@@ -156,10 +200,22 @@ class PaimonDataSource(DataSource):
             )
         return types.spark_schema(batch_read.with_kind(kind, fields, numbered=False))
 
+    @sentence_first
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the columns of `schema`, which may be fewer than the table has."""
+        """Return a reader of the columns of `schema`, which may be fewer than the table has.
+
+        Raises: `InvalidOption` for where a stream begins.
+        """
+        for name in ("startingVersion", "startingTimestamp"):
+            if name.lower() in map(str.lower, self.options):
+                raise InvalidOption(
+                    f"{name} says where a stream begins, and this is no stream: versionAsOf and timestampAsOf name a "
+                    "state, ls.changes(spark, table, since, until) reads what changed",
+                    key=name,
+                )
         return BatchReader(self.table(), schema, self.options.get("filter"), self.options.get("row_kind"))
 
+    @sentence_first
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return a writer of rows of `schema`.
 
@@ -172,7 +228,10 @@ class PaimonDataSource(DataSource):
                 key="partition",
                 value=partition,
             )
-        mode, replaced = ("overwrite" if overwrite else "append"), parse_partition(partition) if partition else None
+        mode, replaced = (
+            ("overwrite" if overwrite else "append"),
+            write_task.parse_partition(partition) if partition else None,
+        )
         table = self.table()
         if overwrite and not any(key.lower() == batch_write.DYNAMIC_OVERWRITE_OPTION for key in self.options):
             table = table.with_options(
@@ -183,9 +242,12 @@ class PaimonDataSource(DataSource):
                 }
             )
         return BatchWriter(
-            *write_job(context_of(table), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind"))
+            *batch_write.write_job(
+                context_of(table), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")
+            )
         )
 
+    @sentence_first
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return a reader of what snapshots bring; the option `row_kind` adds the column of kinds.
 
@@ -195,12 +257,13 @@ class PaimonDataSource(DataSource):
         reader: DataSourceStreamReader = streams.StreamReader(self.table(), schema, dict(self.options))
         return reader
 
+    @sentence_first
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Return a writer of micro-batches; output mode complete replaces the table each time."""
         streams = _import_streaming()
         user = streams.commit_user_of(self.options.get("checkpointlocation"))
         mode = "overwrite" if overwrite else "append"
-        job, _ = write_job(
+        job, _ = batch_write.write_job(
             context_of(self.table()), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user
         )
         writer: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.entire_table() if overwrite else None)
@@ -219,31 +282,43 @@ def _import_streaming() -> Any:
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the table among those of a source."""
-    return {
-        key: value
-        for key, value in options.items()
-        if key.lower() not in (*SOURCE_OPTIONS, *RESERVED_OPTIONS)
-        and not key.lower().startswith((STORAGE_PREFIX, STREAM_PREFIX))
-    }
+    """Return the options of the table among those of a source.
 
-
-def parse_partition(text: str) -> dict[str, str]:
-    """Return the partition of a text such as `dt=2024-03-31/hour=7`.
-
-    Raises: `InvalidOption`.
+    Raises: `InvalidOption` for a name that is none, with the nearest one.
     """
-    try:
-        pairs = partitions.parse_partition_path(text)
-    except Corrupt:
-        pairs = ()
-    if not pairs:
-        raise InvalidOption(
-            f"partition={text!r}; write it as the partition's folder is called, dt=2024-03-31/hour=7",
-            key="partition",
-            value=text,
-        )
-    return dict(pairs)
+    own: dict[str, str] = {}
+    for key, value in options.items():
+        name = key.lower()
+        if name in (*SOURCE_OPTIONS, *RESERVED_OPTIONS, *LIMIT_OPTIONS) or name.startswith(
+            (STORAGE_PREFIX, STREAM_PREFIX)
+        ):
+            continue
+        if name in _TRANSLATED_OPTIONS:
+            own |= _translate_option(name, value)
+            continue
+        _check_option_name(key, value)
+        own[key] = value
+    return own
+
+
+def _translate_option(name: str, value: str) -> dict[str, str]:
+    """Return an option of another table format as options of the table."""
+    if name == "startingversion" and value.lower() == "latest":
+        return {"scan.mode": "latest"}
+    key, others = _TRANSLATED_OPTIONS[name]
+    return {key: value, **dict(others)}
+
+
+def _check_option_name(key: str, value: str) -> None:
+    """Raise `InvalidOption` for what is no option of a table, but looks like one of a source."""
+    if is_known(key):
+        return
+    name = key.lower()
+    if (remedy := _REFUSED_OPTIONS.get(name)) is not None:
+        raise InvalidOption(f"no option is called {key!r}: {remedy}", key=key, value=value)
+    words = {word.lower(): word for word in _SHOWN_OPTIONS}
+    if near := get_close_matches(name, list(words), n=1, cutoff=0.75):
+        raise InvalidOption(f"no option is called {key!r}; did you mean {words[near[0]]!r}?", key=key, value=value)
 
 
 # ---- read ------------------------------------------------------------------------------------------------------------
@@ -266,7 +341,7 @@ class BatchReader(DataSourceReader):
             return
         scan = replace(table_scan.scan(ctx), kind_column=kind_column)
         rows = batch_read.parse_filter(scan.ctx, where)
-        out = select_columns(scan.fields, schema, scan.ctx.name, kind_column)
+        out = batch_read.select_schema_columns(scan.fields, schema, scan.ctx.name, kind_column)
         for plan, what in batch_read.plan_state_jobs(scan, out, rows):
             self.tasks += [
                 (len(self.jobs), task) for task in tasks.plan_tasks(plan, plan.raw_indices, session.DEFAULT_SLOTS)
@@ -276,7 +351,7 @@ class BatchReader(DataSourceReader):
     def _changes(self, source: IncrementalScan, schema: StructType, where: str | None) -> None:
         """Plan the tasks of options that mean changes."""
         rows = batch_read.parse_filter(source.ctx, where)
-        out = select_columns(source.fields, schema, source.ctx.name, source.kind_column)
+        out = batch_read.select_schema_columns(source.fields, schema, source.ctx.name, source.kind_column)
         for what, planned, _ in batch_read.plan_change_jobs(
             source, source.plans(rows.scan_filter), out, rows, session.DEFAULT_SLOTS
         ):
@@ -286,6 +361,7 @@ class BatchReader(DataSourceReader):
     def __getstate__(self) -> dict[str, Any]:
         return {"jobs": self.jobs, "tasks": []}
 
+    @sentence_first
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition a task."""
         return [InputPartition(task) for task in self.tasks]
@@ -297,73 +373,7 @@ class BatchReader(DataSourceReader):
             yield from tasks.read_task_batches(self.jobs[at], task)
 
 
-def select_columns(
-    fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None
-) -> tuple[Field, ...]:
-    """Return the columns that a schema names after that of kinds, which is first.
-
-    Raises: `ColumnNotFound`, and `SchemaMismatch` for another type than the table's: Spark casts what was read.
-    """
-    wanted = [field for field in schema if field.name != kind_column]
-    if len(wanted) != len(schema) - (kind_column is not None) or (
-        kind_column is not None and schema.fieldNames()[0] != kind_column
-    ):
-        raise SchemaMismatch(f"the schema of a read of {table} with row_kind={kind_column!r} begins with that column")
-    out = batch_read.select_columns(fields, [field.name for field in wanted], table)
-    for field, want in zip(types.spark_schema(types.read_fields(out)), wanted, strict=True):
-        if field.dataType.simpleString() != want.dataType.simpleString():
-            actual = field.dataType.simpleString()
-            msg = (
-                f"column {field.name} of {table} is {actual} in Spark, and the schema says "
-                f"{want.dataType.simpleString()}: cast it after load()"
-            )
-            raise SchemaMismatch(msg, column=field.name)
-    return out
-
-
 # ---- write -----------------------------------------------------------------------------------------------------------
-
-
-def write_job(
-    ctx: TableContext,
-    schema: StructType,
-    *,
-    mode: str,
-    partition: Mapping[str, str] | None = None,
-    row_kind: str | None = None,
-    commit_user: str | None = None,
-) -> tuple[write_task.WriteJob, Overwrite | None]:
-    """Return the job of a write whose rows are not shuffled, and what it replaces.
-
-    Raises: `Unsupported`, and what `ls.write` raises before any task.
-    """
-    if ctx.kind == "key" and ctx.options.bucket == -1:
-        what = (
-            "keys move between partitions"
-            if ctx.schema.cross_partition
-            else "buckets of keys follow from what is there"
-        )
-        msg = (
-            f"{ctx.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, "
-            "table) does"
-        )
-        raise Unsupported(msg, feature="spark.source")
-    overwrite = batch_write.check_write(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
-    table = ctx = replace(ctx, catalog_env=None)
-    if ctx.has_buckets:
-        # tasks share buckets: two compactions of one would exclude each other
-        ctx = ctx.with_options({"write-only": "true"})
-    user, replaces = commit_user or ctx.new_commit_user(), overwrite is not None
-    job = write_task.WriteJob(
-        ctx=ctx,
-        commit_user=user,
-        ignores_existing=replaces,
-        is_batch=commit_user is None,
-        row_kind=row_kind,
-        parallelism=None,
-        table=table,
-    )
-    return job, overwrite
 
 
 @dataclass
@@ -385,13 +395,16 @@ def collect_answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[
     return [row for message in written if isinstance(message, TaskResults) for row in message.rows]
 
 
-def delete_task_files(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
+def delete_task_files(job: write_task.WriteJob, written: Sequence[WriterCommitMessage | None]) -> None:
     """Delete the files of tasks whose rows will not be committed.
 
-    Spark calls it after a commit that failed as well: what a snapshot may name stays.
+    Spark calls it after a commit that failed as well: what a snapshot may name stays. A task without a message may
+    still be running.
     """
     with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-        abort.abort(ctx, write_task.decode_answers(collect_answers(written))[0])
+        abort.abort(job.ctx, write_task.decode_answers(collect_answers(written))[0])
+        if job.mark and None in written:
+            write_task.delete_marked_files(job.ctx, job.mark, waits=True)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -404,6 +417,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Write the rows of a task."""
         return write_task_rows(self.job, iterator)
 
+    @sentence_first
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks wrote, and compact where readers would not see it otherwise."""
         collected = batch_write.collect_messages(self.job.ctx, collect_answers(messages))
@@ -414,41 +428,45 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what tasks wrote that will not be committed."""
-        delete_task_files(self.job.ctx, messages)
+        delete_task_files(self.job, messages)
 
 
 # ---- names ------------------------------------------------------------
 
 
-NAME_PREFIX, _SETTING_PREFIX = "lakekit__", "lakekit.attached."
-
-
-def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None) -> list[str]:
+def attach(
+    spark: SparkSession, catalog: Catalog, *, database: str | None = None, versions: Sequence[str] = ()
+) -> list[str]:
     """Register the tables of a catalog, or of one of its databases, in the session; return their names.
 
         ls.attach(spark, cat)                                     every table as `db.table`
-        spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE;
-                                                                  `WITH (`scan.snapshot-id`='3')` for one version
+        spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE
+        ls.attach(spark, cat, versions=["shop.orders@3"])         snapshot 3, or a tag, as shop.orders_at_3
 
     Spark has no way to add a catalog in Python. It does have a source by name: each table becomes a class of its own,
     which knows where the table is, and an entry in the session's own catalog that names it. The entries live as long as
     the session's catalog does, and hold today's columns: attach again after a change of them, or of the tables that
-    there are. Nothing of the lake changes. Spark gives each entry a folder below that of its database, which is deleted
-    with the entry: hence a database that the session keeps in the lake is refused.
+    there are. Nothing of the lake changes, also by Spark's own ALTER TABLE: an entry that it changed is refused when it
+    is used. Spark gives each entry a folder below that of its database, which is deleted with the entry: hence a
+    database that the session keeps in the lake is refused.
+
+    In a query Spark keeps one relation for a name, whatever the options of its `WITH (…)`: two versions would be one.
+    So what selects rows (`scan.…`, `incremental-…`, `branch`, `filter`) is refused there, and versions have names.
 
     Databases are made where the session lacks them. Tables that Spark's own catalog cannot show are left out, with a
     warning that names them: those whose names have other signs than letters, digits and _, or differ from another's in
     case alone, format tables, types that Spark lacks. Entries of tables that the catalog no longer has are dropped.
 
     Raises: `TableAlreadyExists` where the session has something else of a name, `InvalidOption` where it keeps the
-    database in the lake, `DatabaseNotFound`, `Unsupported`, `TypeError` for what is no catalog.
+    database in the lake or a version has no name, `DatabaseNotFound`, `SnapshotNotFound`, `TagNotFound`, `Unsupported`,
+    `TypeError` for what is no catalog.
     """
     session.check(spark)
-    _check_attach_arguments(catalog, database)
+    _check_attach_arguments(catalog, database, versions)
     names = [
-        row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)
+        row for row in catalog.tables(database).select("database", "table").iter_rows() if session.can_be_named(row)
     ]  # scalar: one a table
-    _drop_stale_entries(spark, catalog, database, {".".join(row).lower() for row in names})
+    session.drop_stale_entries(spark, catalog, database, {".".join(row).lower() for row in names})
     attached: dict[str, str] = {}
     for row in names:
         name = ".".join(row)
@@ -463,94 +481,83 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
                 )
                 continue
             source = make_source_class(table)
-            source({}).schema()  # what cannot be shown is told before the session's entry goes
-        except LakekitError as wrong:
+        except LakekitError as wrong:  # what cannot be shown is told before the session's entry goes
             warn_user(f"{name} is not attached: {wrong}")
             continue
-        _check_outside_database(spark, table, row[0])
-        _attach(spark, source, catalog, *row)
+        _attach(spark, table, source, catalog, *row)
         attached[name.lower()] = name
+    for text in versions:
+        entry = _attach_version(spark, catalog, text, {".".join(row).lower() for row in names})
+        attached[entry.lower()] = entry
     return list(attached.values())
 
 
-def _check_attach_arguments(catalog: object, database: object) -> None:
-    """Raise `TypeError` for what is no catalog, or no name of a database."""
+def _check_attach_arguments(catalog: object, database: object, versions: object) -> None:
+    """Raise `TypeError` for what is no catalog, no name of a database, or no list of versions."""
     if not hasattr(catalog, "tables"):
         msg = f"ls.attach takes a catalog, not {type(catalog).__name__}: lk.connect('warehouse') gives one"
         raise TypeError(msg)
     if database is not None and not isinstance(database, str):
         msg = f"database= is a name, not {type(database).__name__}; without it all databases are attached"
         raise TypeError(msg)
+    if not isinstance(versions, (list, tuple)) or not all(isinstance(text, str) for text in versions):
+        msg = f"versions= is a list of texts such as 'shop.orders@3', not {versions!r:.100}"
+        raise TypeError(msg)
 
 
-def _can_be_named(row: tuple[str, str]) -> bool:
-    if all(re.fullmatch(r"\w+", part, flags=re.ASCII) for part in row):
-        return True
-    warn_user(f"{'.'.join(row)} is not attached: names in Spark's own catalog are of letters, digits and _")
-    return False
-
-
-def _drop_stale_entries(spark: SparkSession, catalog: Catalog, database: str | None, existing: set[str]) -> None:
-    """Drop the entries that earlier calls made of tables which the catalog no longer has."""
-    for key, warehouse in spark.conf.getAll.items():
-        name = key.removeprefix(_SETTING_PREFIX)
-        if (
-            name == key
-            or name in existing
-            or warehouse != _describe_catalog(catalog)
-            or database not in (None, name.partition(".")[0])
-        ):
-            continue
-        spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quote_identifier, name.split('.')))}")
-        spark.conf.unset(key)
-
-
-def _describe_catalog(catalog: Catalog) -> str:
-    return f"{catalog.metastore} {catalog.warehouse}"
-
-
-def _check_outside_database(spark: SparkSession, table: Table, database: str) -> None:
-    """Raise `InvalidOption` where the session's database directory contains the table.
-
-    Spark deletes the folder of a database, and that of an entry, with all that is in it.
-    """
-    if spark.catalog.databaseExists(database):
-        location = spark.catalog.getDatabase(database).locationUri
-    else:
-        location = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
-    if f"{_normalize_location(table.location)}/".lower().startswith(f"{_normalize_location(location)}/".lower()):
+def _attach_version(spark: SparkSession, catalog: Catalog, text: str, taken: set[str]) -> str:
+    """Attach a version of a table, given as `db.table@version`, and return the name of its entry."""
+    name, _, version = text.rpartition("@")
+    database, _, plain = name.rpartition(".")
+    if not database or not plain or not version:
         raise InvalidOption(
-            f"the session keeps database {database} in {location}, where {table.name} lies: "
-            "a database, or an entry of it, that is dropped would take along the lake's files. "
-            "Make the session with another spark.sql.warehouse.dir",
-            key="spark.sql.warehouse.dir",
-            value=location,
+            f"versions= has {text!r}; write a table and a snapshot or tag, 'shop.orders@3'", key="versions", value=text
         )
+    table = catalog.table(name)
+    if isinstance(table, FormatTable):
+        raise InvalidOption(f"{name} is a format table, which has no versions", key="versions", value=text)
+    word = re.sub(r"\W", "_", version, flags=re.ASCII)
+    entry = f"{database}.{plain}{session.VERSION_WORD}{word}"
+    if not session.can_be_named((database, plain)) or entry.lower() in taken:
+        raise InvalidOption(
+            f"{text} would be attached as {entry}, which is "
+            + ("a table of the catalog" if entry.lower() in taken else "no name that Spark takes")
+            + f": ls.read(spark, cat[{name!r}], at={version!r}) reads it without a name",
+            key="versions",
+            value=text,
+        )
+    chosen = table.with_options({"scan.version": version})
+    table_scan.scan(context_of(chosen))  # raises where there is no such version
+    _attach(spark, chosen, make_source_class(chosen, version), catalog, *entry.split(".", 1))
+    return entry
 
 
-def _normalize_location(location: str) -> str:
-    """Return a location as one text, however it is written."""
-    if location.startswith("file:") or ":/" not in location:
-        return os.path.realpath(storage.open(location)[1])
-    return re.sub(r"^s3[an]?://", "s3://", location.rstrip("/"))
-
-
-def _attach(spark: SparkSession, source: type[PaimonDataSource], catalog: Catalog, database: str, name: str) -> None:
+def _attach(
+    spark: SparkSession,
+    table: Table,
+    source: type[PaimonDataSource],
+    catalog: Catalog,
+    database: str,
+    name: str,
+) -> None:
+    """Put an entry that names a source into the session's catalog."""
+    session.check_outside_database(spark, table, database)
     where = f"{quote_identifier(database)}.{quote_identifier(name)}"
     spark.dataSource.register(source)
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote_identifier(database)}")
-    _drop_own_entry(spark, where, f"{database}.{name}")
+    session.drop_own_entry(spark, where, f"{database}.{name}")
     spark.sql(f"CREATE TABLE {where} USING {source.name()}")
-    spark.conf.set(f"{_SETTING_PREFIX}{database}.{name}".lower(), _describe_catalog(catalog))
+    spark.conf.set(f"{session.ENTRY_SETTING_PREFIX}{database}.{name}".lower(), session.describe_catalog(catalog))
 
 
-def make_source_class(table: Table) -> type[PaimonDataSource]:
-    """Return the data source class of a table, under a name of its own.
+def make_source_class(table: Table, version: str | None = None) -> type[PaimonDataSource]:
+    """Return the data source class of a table, or of a version of it, under a name of its own.
 
     Spark keeps a class for each name, and options of a query override the table's.
     """
-    plain = re.sub(r"\W", "_", table.name, flags=re.ASCII).lower()
-    called = f"{NAME_PREFIX}{plain}_{sha256(f'{table.name} {table.location}'.encode()).hexdigest()[:12]}"
+    plain = re.sub(r"\W", "_", f"{table.name}@{version}" if version else table.name, flags=re.ASCII).lower()
+    identity = f"{table.name} {table.location}" + (f" {version}" if version else "")
+    called = f"{session.SOURCE_NAME_PREFIX}{plain}_{sha256(identity.encode()).hexdigest()[:12]}"
 
     class TableSource(PaimonDataSource):
         @classmethod
@@ -564,30 +571,21 @@ def make_source_class(table: Table) -> type[PaimonDataSource]:
             selected = table.with_options(options) if options else table
             return selected.branch(branch) if branch else selected
 
+        @sentence_first
+        def reader(self, schema: StructType) -> DataSourceReader:
+            session.check_query_options(table.name, self.options)
+            session.check_entry(table.name, schema.fieldNames(), attached, super().schema().fieldNames())
+            return super().reader(schema)
+
+        @sentence_first
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+            if version is not None:
+                raise InvalidOption(
+                    f"this name is version {version} of {table.name}, which stays: write to {table.name}", key="table"
+                )
+            names = [name for name in schema.fieldNames() if name != self.options.get("row_kind")]
+            session.check_entry(table.name, names, attached, super().schema().fieldNames(), writes=True)
+            return super().writer(schema, overwrite)
+
+    attached = TableSource({}).schema().fieldNames()
     return TableSource
-
-
-def _drop_own_entry(spark: SparkSession, where: str, name: str) -> None:
-    """Drop an entry that an earlier call made.
-
-    Spark does not report the source of an entry: the session's settings record those made here, and for one that an
-    earlier session left in a lasting catalog Spark reports that it does not know its source, by name.
-
-    Raises: `TableAlreadyExists` for an entry of another origin.
-    """
-    if not spark.catalog.tableExists(where):
-        return
-    if spark.conf.get(f"{_SETTING_PREFIX}{name}".lower(), None) is None:
-        try:
-            spark.sql(f"DESCRIBE TABLE {where}")
-        except AnalysisException as told:
-            is_ours = NAME_PREFIX in str(told)
-        else:
-            is_ours = False
-        if not is_ours:
-            msg = (
-                f"the session's own catalog has a table {name}, which is not lakekit's: drop it there, or attach "
-                "another database"
-            )
-            raise TableAlreadyExists(msg, name=name)
-    spark.sql(f"DROP TABLE {where}")

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
-from lakekit.errors import ExtraMissing, InvalidOption, Unsupported
+from lakekit import storage
+from lakekit.errors import ExtraMissing, InvalidOption, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.runtime import warn_user
+from lakekit.types import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.table.table import Table
 
     Function = Callable[[bytes], Iterable[pa.RecordBatch]]
 
@@ -273,3 +278,134 @@ def _java_version(java: str) -> int | None:
             return None
     match = re.search(r'(?:^JAVA_VERSION=| version )"(?:1\.)?(\d+)', text, flags=re.MULTILINE)
     return None if match is None else int(match[1])
+
+
+# ---- names in the session's own catalog ------------------------------------------------------------------------------
+
+
+SOURCE_NAME_PREFIX, ENTRY_SETTING_PREFIX = "lakekit__", "lakekit.attached."
+"""How the source of an attached table is called, and the setting that says where an entry comes from."""
+VERSION_WORD = "_at_"
+"""What parts a table and a version in the name of an entry: Spark takes no `@` in names."""
+
+
+def can_be_named(row: tuple[str, str]) -> bool:
+    """Return whether Spark's own catalog takes the names of a database and a table; warn where it does not."""
+    if all(re.fullmatch(r"\w+", part, flags=re.ASCII) for part in row):
+        return True
+    warn_user(f"{'.'.join(row)} is not attached: names in Spark's own catalog are of letters, digits and _")
+    return False
+
+
+def drop_stale_entries(spark: SparkSession, catalog: Catalog, database: str | None, existing: set[str]) -> None:
+    """Drop the entries that earlier calls made of tables which the catalog no longer has."""
+    for key, warehouse in spark.conf.getAll.items():
+        name = key.removeprefix(ENTRY_SETTING_PREFIX)
+        if (
+            name == key
+            or name in existing
+            or name.rpartition(VERSION_WORD)[0] in existing
+            or warehouse != describe_catalog(catalog)
+            or database not in (None, name.partition(".")[0])
+        ):
+            continue
+        spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quote_identifier, name.split('.')))}")
+        spark.conf.unset(key)
+
+
+def describe_catalog(catalog: Catalog) -> str:
+    """Return the text by which entries of one catalog are told from those of another."""
+    return f"{catalog.metastore} {catalog.warehouse}"
+
+
+def check_outside_database(spark: SparkSession, table: Table, database: str) -> None:
+    """Raise `InvalidOption` where the session's database directory contains the table.
+
+    Spark deletes the folder of a database, and that of an entry, with all that is in it.
+    """
+    if spark.catalog.databaseExists(database):
+        location = spark.catalog.getDatabase(database).locationUri
+    else:
+        location = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
+    if f"{_normalize_location(table.location)}/".lower().startswith(f"{_normalize_location(location)}/".lower()):
+        raise InvalidOption(
+            f"the session keeps database {database} in {location}, where {table.name} lies: "
+            "a database, or an entry of it, that is dropped would take along the lake's files. "
+            "Make the session with another spark.sql.warehouse.dir",
+            key="spark.sql.warehouse.dir",
+            value=location,
+        )
+
+
+def _normalize_location(location: str) -> str:
+    """Return a location as one text, however it is written."""
+    if location.startswith("file:") or ":/" not in location:
+        return os.path.realpath(storage.open(location)[1])
+    return re.sub(r"^s3[an]?://", "s3://", location.rstrip("/"))
+
+
+def drop_own_entry(spark: SparkSession, where: str, name: str) -> None:
+    """Drop an entry that an earlier call made.
+
+    Spark does not report the source of an entry: the session's settings record those made here, and for one that an
+    earlier session left in a lasting catalog Spark reports that it does not know its source, by name.
+
+    Raises: `TableAlreadyExists` for an entry of another origin.
+    """
+    if not spark.catalog.tableExists(where):
+        return
+    if spark.conf.get(f"{ENTRY_SETTING_PREFIX}{name}".lower(), None) is None:
+        try:
+            spark.sql(f"DESCRIBE TABLE {where}")
+        except AnalysisException as told:
+            is_ours = SOURCE_NAME_PREFIX in str(told)
+        else:
+            is_ours = False
+        if not is_ours:
+            msg = (
+                f"the session's own catalog has a table {name}, which is not lakekit's: drop it there, or attach "
+                "another database"
+            )
+            raise TableAlreadyExists(msg, name=name)
+    spark.sql(f"DROP TABLE {where}")
+
+
+def check_query_options(table: str, options: Mapping[str, str]) -> None:
+    """Raise `InvalidOption` for options of a query that select rows: Spark keeps one relation for a name in a query."""
+    for key in options:
+        if key.lower() in ("branch", "filter", "row_kind") or key.lower().startswith(("scan.", "incremental-")):
+            raise InvalidOption(
+                f"WITH ({key}) of the attached table {table} is refused: Spark keeps one relation for a name in a "
+                f"query, so that two versions would be one. ls.attach(spark, cat, versions=['{table}@3']) names "
+                f"snapshot 3 {table}{VERSION_WORD}3; ls.sql(spark, …, catalog=cat) has VERSION AS OF, "
+                f"spark.read.format('lakekit').option({key!r}, …) takes any option",
+                key=key,
+            )
+
+
+def check_entry(
+    table: str, entry_columns: Sequence[str], attached: Sequence[str], current: Sequence[str], *, writes: bool = False
+) -> None:
+    """Raise `SchemaMismatch` where the columns of an entry are no longer those of its table.
+
+    Spark's own ALTER TABLE changes an entry without asking the source. A read of fewer columns than the table has got
+    meanwhile is right; a write of fewer would fill the others with null.
+    """
+    if [name.lower() for name in entry_columns] != [name.lower() for name in attached] and not (
+        writes and sorted(map(str.lower, entry_columns)) == sorted(map(str.lower, attached))
+    ):
+        changed = ", ".join(sorted(set(entry_columns) ^ set(attached))) or "their order"
+        raise SchemaMismatch(
+            f"Spark's entry of {table} was altered ({changed}), which changes nothing of the table: "
+            f"ls.attach(spark, cat) puts it right, and ls.sql(spark, 'ALTER TABLE …', catalog=cat) alters the table",
+            column=changed,
+        )
+    if lost := [name for name in attached if name not in current]:
+        raise SchemaMismatch(
+            f"{table} has no column {', '.join(lost)} any more: ls.attach(spark, cat) again", column=lost[0]
+        )
+    if writes and (new := [name for name in current if name not in attached]):
+        raise SchemaMismatch(
+            f"{table} has got the column {', '.join(new)} since it was attached: ls.attach(spark, cat) again",
+            column=new[0],
+        )

@@ -53,6 +53,7 @@ from lakekit.read import stream as following, table_scan
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.time_travel import Position
 from lakekit.spark import batch_read, batch_write, data_source, session, tasks as spark_tasks, types
+from lakekit.spark.data_source import sentence_first
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     Offset = dict[str, Any]
 
 READ_LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
-"""Options that end a batch early, after `read.stream.`, in lower case as Spark hands options over."""
+"""Options that end a batch early, in lower case as Spark hands options over; `read.stream.` may stand before them."""
 _NO_SNAPSHOT = -1
 
 
@@ -101,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.limit = parse_read_limit(options)
         ctx = batch_read.context_for_tasks(table, None, None)
         self.stream = following.open_stream(ctx)
-        self.output_fields = data_source.select_columns(self.stream.fields, schema, ctx.name, self.kind_column)
+        self.output_fields = batch_read.select_schema_columns(self.stream.fields, schema, ctx.name, self.kind_column)
         self.where = batch_read.parse_filter(ctx, options.get("filter")).condition
         self.newest_id: int | None = None
 
@@ -119,6 +120,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read nothing from here on that is newer than the newest snapshot now."""
         self.newest_id = snapshots.latest_id(self.stream.ctx) or 0
 
+    @sentence_first
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Return the end of the next batch: as far as snapshots exist and the limit allows; at least one."""
         if start["snapshot"] == _NO_SNAPSHOT:
@@ -140,11 +142,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _check_offset(self, offset: Offset) -> None:
-        """Raise `SnapshotNotFound` where another snapshot now has the id of the one in an offset.
+        """Raise `SnapshotNotFound` where the snapshot in an offset was taken back, or another one has its id now.
 
         Otherwise rows of the removed snapshot would stay for ever.
         """
-        current = snapshots.find_change(self.stream.ctx, offset["snapshot"]) if "made" in offset else None
+        if "made" not in offset:
+            return
+        current = snapshots.find_change(self.stream.ctx, offset["snapshot"])
+        newest = snapshots.latest_id(self.stream.ctx) or 0
+        if current is None and newest < offset["snapshot"]:
+            msg = (
+                f"the stream of {self.stream.ctx.name} told snapshot {offset['snapshot']}, and {newest} is the newest "
+                "one now: the table was rolled back or made anew. Begin anew with another checkpoint"
+            )
+            raise SnapshotNotFound(msg, name=str(offset["snapshot"]))
         if current is not None and _snapshot_fingerprint(current) != offset["made"]:
             msg = (
                 f"the stream of {self.stream.ctx.name} told snapshot {current.id}, and another one has its number now: "
@@ -170,6 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- batches
 
+    @sentence_first
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the tasks of a batch."""
         if start["snapshot"] == end["snapshot"]:
@@ -322,14 +334,13 @@ def parse_read_limit(options: Mapping[str, str]) -> ReadLimit:
     Raises: `InvalidOption`.
     """
     settings = {
-        key.lower()[len(data_source.STREAM_PREFIX) :]: (key, value)
+        key.lower().removeprefix(data_source.STREAM_PREFIX): (key, value)
         for key, value in options.items()
-        if key.lower().startswith(data_source.STREAM_PREFIX)
+        if key.lower().startswith(data_source.STREAM_PREFIX) or key.lower() in READ_LIMITS
     }
     if unknown := [key for word, (key, _) in settings.items() if word not in READ_LIMITS]:
         raise InvalidOption(
-            f"no option is called {unknown[0]!r}; there are "
-            f"{', '.join(data_source.STREAM_PREFIX + word for word in READ_LIMITS)}",
+            f"no option is called {unknown[0]!r}; there are {', '.join(data_source.LIMIT_OPTIONS.values())}",
             key=unknown[0],
         )
     if len(settings) > 1:
@@ -385,6 +396,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Write the rows of a task."""
         return data_source.write_task_rows(self.job, iterator)
 
+    @sentence_first
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a batch, and compact where readers need it.
 
@@ -401,7 +413,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Delete what tasks wrote that will not be committed."""
-        data_source.delete_task_files(self.job.ctx, messages)
+        data_source.delete_task_files(self.job, messages)
 
 
 def commit_user_of(checkpoint: str | None) -> str:

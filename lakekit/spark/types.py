@@ -8,6 +8,9 @@
 Spark holds microseconds: of TIMESTAMP(7) to TIMESTAMP(9) the finer digits are cut. Back from Spark a string is STRING,
 a binary BYTES, timestamps have six digits. So does Paimon's own connector.
 
+CHAR(n) is text as it is stored, in frames and in conditions. The connector gives Spark a type that it pads with blanks
+to n characters wherever it reads or compares; here `rtrim(c)` compares what both of them wrote.
+
 Arrow has to come as PySpark names it: text and lists of 32 bit offsets, timestamps in microseconds, the elements of a
 list called "element".
 

@@ -5,7 +5,8 @@
 
 A bad value, or a damaged file, is returned and not raised: Spark would run the task again, four times, and fail again.
 All else is raised, and what the attempt wrote is deleted before; every attempt draws new file names, so that no two
-attempts write the same file.
+attempts write the same file. All names of a job's files end with the job's mark (data-…-9c41-5f6e7d8a9b0c-0.parquet):
+where a job fails, the driver deletes by it what tasks had written that were through, or that Spark ended.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lakekit.columns import internal
 from lakekit.commit import abort
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.maintenance import orphan_files
+from lakekit.model import partition as partitions
 from lakekit.model.commit_message import CommitMessage
 from lakekit.runtime import new_mark, new_marked_id
 from lakekit.spark import session
@@ -70,6 +72,8 @@ class WriteJob:
     of the commit among its user's, where it is known before the tasks. `text_zone`: the zone of INSERT, whose texts
     become dates, times and decimals; None: texts are texts.
 
+    `mark`: what the names of all files of the job hold, if the context's ids have it.
+
     `columns`: the names of the frame's columns, where Spark has them under those of `positional_names`; it finds no
     column of a function whose name has a dot.
     """
@@ -85,6 +89,7 @@ class WriteJob:
     table: TableContext | None = None
     identifier: int | None = None
     text_zone: str | None = None
+    mark: str = ""
 
     @cached_property
     def tasks(self) -> TaskRouter:
@@ -113,6 +118,24 @@ def partition_signs(count: int) -> tuple[int, ...]:
         by_partition.setdefault(hashing.row_hash_code(number.to_bytes(4, "little")) % count, number)
         number += 1
     return tuple(by_partition[at] for at in range(count))
+
+
+def parse_partition(text: str) -> dict[str, str]:
+    """Return the partition of a text such as `dt=2024-03-31/hour=7`.
+
+    Raises: `InvalidOption`.
+    """
+    try:
+        pairs = partitions.parse_partition_path(text)
+    except Corrupt:
+        pairs = ()
+    if not pairs:
+        raise InvalidOption(
+            f"partition={text!r}; write it as the partition's folder is called, dt=2024-03-31/hour=7",
+            key="partition",
+            value=text,
+        )
+    return dict(pairs)
 
 
 # ---- files of a job --------------------------------------------------------------------------------------------------

@@ -136,7 +136,8 @@ def test_names_in_sql(spark: SparkSession, tmp_path: Path) -> None:
         spark.sql("INSERT INTO smoke.t VALUES (1, 'a'), (2, 'b')")
         spark.sql("INSERT OVERWRITE smoke.t VALUES (3, 'c')")
         assert rows(spark.sql("SELECT * FROM smoke.t")) == held(table) == [(3, "c")]
-        assert spark.sql("SELECT * FROM smoke.t WITH (`scan.snapshot-id` = '1')").count() == 2
+        assert ls.attach(spark, cat, versions=["smoke.t@1"]) == ["smoke.t", "smoke.t_at_1"]
+        assert spark.sql("SELECT * FROM smoke.t_at_1").count() == 2
     finally:
         spark.sql("DROP DATABASE smoke CASCADE")
     assert held(table) == [(3, "c")]

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, TableAlreadyExists, Unsupported
-from lakekit.spark import attach, data_source, register
+from lakekit.spark import attach, batch_write, data_source, register, write_task
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     schema = spark_schema(made(tmp_path / "o", bucket="2", keyed="yes").schema.fields)
     dynamic = made(tmp_path / "d", keyed="yes")._context()
     with pytest.raises(Unsupported, match=r"ls\.write"):
-        data_source.write_job(dynamic, schema, mode="append")
+        batch_write.write_job(dynamic, schema, mode="append")
     with pytest.raises(InvalidOption, match="no kinds"):
-        data_source.write_job(made(tmp_path / "a")._context(), schema, mode="append", row_kind="op")
+        batch_write.write_job(made(tmp_path / "a")._context(), schema, mode="append", row_kind="op")
     with pytest.raises(InvalidOption, match="no path"):
         data_source.PaimonDataSource({}).table()
     with pytest.raises(InvalidOption, match="dt=2024-03-31"):
-        data_source.parse_partition("p")
+        write_task.parse_partition("p")
     table = made(tmp_path / "t")
     with pytest.raises(InvalidOption, match="appended"):
         data_source.PaimonDataSource({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
@@ -220,7 +220,8 @@ def test_tables_have_names_in_sql(shop):
     spark.sql("INSERT INTO lake_shop.orders BY NAME SELECT 'd' AS v, 4L AS k")
     assert held(catalog["lake_shop.orders"]) == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
     assert spark.table("lake_shop.orders").count() == 4
-    assert told(spark.sql("SELECT count(*) FROM lake_shop.orders WITH (`scan.snapshot-id`='1')")) == [(2,)]
+    assert attach(spark, catalog, versions=["lake_shop.orders@1"]) == ["lake_shop.Plain", "lake_shop.orders", "lake_shop.orders_at_1"]
+    assert told(spark.sql("SELECT count(*) FROM lake_shop.orders_at_1")) == [(2,)]
     spark.sql("INSERT OVERWRITE lake_shop.plain VALUES (9, 'z')")
     assert held(catalog["lake_shop.Plain"]) == [(9, "z")]
 
