@@ -50,7 +50,7 @@ from lakekit.write import input_frames, row_conversion
 from lakekit.write.value_casting import ErrorHints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.dml.row_change import RowChangeResult
     from lakekit.lsm.merge_spec import MergeSpec
@@ -270,11 +270,7 @@ def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr 
     check_merge_engine(ctx, "Update")
     target = TargetRows.at_newest(ctx)
     expr, new = condition_on_table(where, ctx), resolve_assignments(values, ctx, target.schema, argument="set")
-    if keys := [name for name in new if name in ctx.schema.primary_keys]:
-        raise SchemaMismatch(
-            f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another",
-            column=keys[0],
-        )
+    check_keys_kept(ctx, new)
     does = (
         _write_new_rows
         if ctx.kind == "key"
@@ -333,6 +329,15 @@ def check_merge_engine(ctx: TableContext, operation: str) -> None:
             f"{ctx.name} has that engine: {instead}",
             key="merge-engine",
             value=engine,
+        )
+
+
+def check_keys_kept(ctx: TableContext, names: Iterable[str]) -> None:
+    """Raise `SchemaMismatch` where an UPDATE sets a column of the primary key."""
+    if keys := [name for name in names if name in ctx.schema.primary_keys]:
+        raise SchemaMismatch(
+            f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another",
+            column=keys[0],
         )
 
 

@@ -13,7 +13,7 @@ Source: ENGINE.md 8.3, 8.4; `MergeIntoPaimonTable`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -27,15 +27,16 @@ from lakekit.dml.delete_update import (
     check_deletes,
     check_key_unchanged,
     check_merge_engine,
+    check_update_survives_merge,
     merge_applies_deletes,
 )
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW, build_merge_plan
-from lakekit.dml.row_change import RowChange, delete_rows
+from lakekit.dml.row_change import RowChange, delete_files, delete_rows
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.data_file import RowKind
 from lakekit.read import polars_pushdown
-from lakekit.read.user_expressions import translate_compute_errors
+from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX, translate_compute_errors
 from lakekit.write import row_conversion
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def plan_merge(
     check_merge_engine(ctx, "MergeInto")
     plan = build_merge_plan(ctx, source, clauses, on)
     if ctx.kind == "key" and plan.deletes:
-        _check_key_deletes(ctx)
+        check_key_deletes(ctx)
     return plan
 
 
@@ -91,7 +92,8 @@ def write_changes(change: RowChange, plan: MergePlan, target: TargetRows) -> Non
         merging.merge_by_position()
 
 
-def _check_key_deletes(ctx: TableContext) -> None:
+def check_key_deletes(ctx: TableContext) -> None:
+    """Raise `InvalidOption` if a merge cannot delete rows of a key table."""
     check_deletes(ctx)
     if not merge_applies_deletes(ctx):
         raise InvalidOption(
@@ -132,7 +134,7 @@ class _MergeRun:
             self._write_by_kind(batch, self.plan.matched)
         matched_keys = pl.concat(seen, rechunk=True)
         if self.plan.matched and matched_keys.is_duplicated().any():
-            raise self._make_conflict(matched_keys.filter(matched_keys.is_duplicated()).row(0, named=True))
+            raise self.make_conflict(matched_keys.filter(matched_keys.is_duplicated()).row(0, named=True))
         if self.plan.not_matched_by_source:
             alone = matched_keys.unique()
             for batch in self.target.batches(
@@ -142,7 +144,7 @@ class _MergeRun:
                 ),
             ):
                 self._write_by_kind(batch, self._actions_without_source)
-        self._insert_unmatched()
+        self.insert_unmatched()
 
     def _write_by_kind(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
         for action, rows in _split_batch_by_action(batch, actions):
@@ -155,6 +157,9 @@ class _MergeRun:
                     pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)
                 )
                 check_key_unchanged(old, new, self.ctx)
+                if self.plan.is_update:
+                    set_names = [value.meta.output_name() for value in action.columns]
+                    check_update_survives_merge(old, new, set_names, self.ctx)
                 self.change.write(new)
 
     # ---- append tables
@@ -162,27 +167,27 @@ class _MergeRun:
     def merge_by_position(self) -> None:
         """Change rows of files, which are identified by their positions."""
         if self.target.snapshot is None:
-            self._insert_unmatched()
+            self.insert_unmatched()
             return
         stored, removed, seen = self.target.file_rows(self._rows_to_read), BitMap(), BitMap()
         for batch in stored.batches(self._join_source(stored.rows())):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             mine = BitMap(batch[ROW].to_numpy())
             if self.plan.matched and (len(mine) < batch.height or mine.intersect(seen)):
-                raise self._make_conflict(_find_duplicate_row(batch, mine & seen, self.ctx))
+                raise self.make_conflict(_find_duplicate_row(batch, mine & seen, self.ctx))
             seen |= mine
-            removed |= self._append_new_rows(batch, self.plan.matched)
+            removed |= self.append_new_rows(batch, self.plan.matched)
         if self.plan.not_matched_by_source:
             unmatched = _without_rows(stored, seen)
             for batch in stored.batches(
                 _with_action_number(unmatched.rows(skips_by_index=False), self._actions_without_source)
             ):
-                removed |= self._append_new_rows(batch, self._actions_without_source)
-        self._insert_unmatched()
+                removed |= self.append_new_rows(batch, self._actions_without_source)
+        self.insert_unmatched()
         delete_rows(self.change, stored, removed)
         self.change.affected_row_count += len(removed)
 
-    def _append_new_rows(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
+    def append_new_rows(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
         """Append the new rows of a batch, and return which old rows are removed."""
         for action, rows in _split_batch_by_action(batch, actions):
             if action.action == "update":
@@ -206,7 +211,7 @@ class _MergeRun:
             self.plan.matched,
         )
 
-    def _insert_unmatched(self) -> None:
+    def insert_unmatched(self) -> None:
         """Insert the unmatched source rows; last in key tables, where one replaces a deleted row of its key."""
         if not self.plan.not_matched:
             return
@@ -222,7 +227,7 @@ class _MergeRun:
                 self.change.write(batch)
                 self.change.affected_row_count += batch.height
 
-    def _make_conflict(self, row: dict[str, object]) -> MergeConflict:
+    def make_conflict(self, row: dict[str, object]) -> MergeConflict:
         shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
         return MergeConflict(
             "Can't execute this MergeInto when there are some target rows that each of them match more than one "
@@ -230,6 +235,70 @@ class _MergeRun:
             f"result. {self.ctx.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as "
             "with source.unique(…)"
         )
+
+
+# ---- rows that were found by their numbers ------------------------------------------------------------
+
+
+FOUND_ROW = f"{MERGE_SOURCE_PREFIX}{internal('found')}"
+"""The column of a plan's source with the number of the row that is changed, as `FileRows` counts; null: inserted."""
+
+
+def write_found_rows(change: RowChange, plan: MergePlan, stored: FileRows) -> None:
+    """Write what a plan's clauses do to the rows of files that its source names by number, and its inserts.
+
+    Without deletion vectors the touched files of append tables are rewritten, every row in its place.
+
+    Raises: `MergeConflict` where two rows of the source name one row, and what `merge` raises for values.
+    """
+    ctx, found_rows = change.ctx, plan.source.filter(pl.col(FOUND_ROW).is_not_null())
+    run = _MergeRun(change=change, plan=plan, target=TargetRows(ctx=ctx, snapshot=stored.plan.snapshot))
+    run.matched = BitMap(found_rows[SOURCE_ROW].to_numpy())
+    repeated = found_rows[FOUND_ROW].filter(found_rows[FOUND_ROW].is_duplicated())
+    if len(repeated):
+        number = int(repeated[0])
+        rows = stored.rows(skips_by_index=False).filter(pl.col(ROW) == number)
+        raise run.make_conflict(
+            pl.concat(list(stored.batches(rows))).select(cols(ctx.schema.names[:4])).row(0, named=True)
+        )
+    acting = run_expressions(
+        found_rows, lambda frame: _with_action_number(frame.lazy(), plan.matched).collect()
+    ).filter(pl.col(_ACTION_COLUMN).is_not_null())
+    removed = BitMap(acting[FOUND_ROW].to_numpy())
+    if not any(action.columns for action in plan.matched):
+        delete_rows(change, stored, removed)
+    elif ctx.options.deletion_vectors_enabled:
+        for batch in stored.batches(_join_found(stored.rows(skips_by_index=False), acting, "inner")):
+            run.append_new_rows(batch, plan.matched)
+        delete_rows(change, stored, removed)
+    else:
+        _rewrite_found(run, stored, acting, removed)
+    change.affected_row_count += len(removed)
+    run.insert_unmatched()
+
+
+def _rewrite_found(run: _MergeRun, stored: FileRows, acting: pl.DataFrame, removed: BitMap) -> None:
+    """Rewrite the files of found rows, with new rows in their places and without those that are deleted."""
+    ctx, touched = run.ctx, stored.files_with_marks(removed)
+    for at in touched:
+        start, end = int(stored.starts[at]), int(stored.starts[at + 1])
+        inside = acting.filter(pl.col(FOUND_ROW).is_between(start, end - 1)).with_columns(pl.col(FOUND_ROW) - start)
+        file_rows = stored.select_files([at])
+        for batch in file_rows.batches(_join_found(file_rows.rows(skips_by_index=False), inside, "left")):
+            unchanged = batch.filter(pl.col(_ACTION_COLUMN).is_null()).select(cols([*ctx.schema.names, ROW]))
+            changed = [
+                apply_assignments(rows, list(action.columns), ctx).with_columns(rows[ROW])
+                for action, rows in _split_batch_by_action(batch, run.plan.matched)
+                if action.action == "update"
+            ]
+            run.change.write(pl.concat([unchanged, *changed]).sort(ROW).drop(ROW))
+    delete_files(run.change, stored, touched)
+
+
+def _join_found(rows: pl.LazyFrame, found_rows: pl.DataFrame, how: Literal["inner", "left"]) -> pl.LazyFrame:
+    """Return rows of files, each with the row of the source that names its number."""
+    numbered = found_rows.with_columns(pl.col(FOUND_ROW).cast(rows.collect_schema()[ROW]))
+    return rows.join(numbered.lazy(), left_on=ROW, right_on=FOUND_ROW, how=how, maintain_order="left")
 
 
 def split_by_action(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:

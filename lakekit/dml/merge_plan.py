@@ -190,6 +190,8 @@ class MergePlan:
     matched: tuple[MergeAction, ...]
     not_matched: tuple[MergeAction, ...]
     not_matched_by_source: tuple[MergeAction, ...]
+    is_update: bool = False
+    """Whether it stands for an UPDATE, which refuses a new value that merging would lose."""
 
     @property
     def deletes(self) -> bool:
@@ -198,9 +200,11 @@ class MergePlan:
 
 
 def build_merge_plan(
-    ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str
+    ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str | None
 ) -> MergePlan:
     """Read the whole source into memory, and return the plan of the merge.
+
+    `on`: None where the source has the numbers of the rows that it matches.
 
     Raises: `TypeError` for no clauses or other objects, `ColumnNotFound`, `SchemaMismatch`, and the errors of reading
     the source.
@@ -216,11 +220,11 @@ def build_merge_plan(
     rows = _read_source(source, ctx)
     target = polars_schema(ctx.schema.fields)
     sides = _MergeColumns(ctx, target, _source_schema(rows))
-    match = sides.match_condition(on)
+    match = pl.lit(value=True) if on is None else sides.match_condition(on)
     return MergePlan(
         source=rows,
         match=match,
-        target_filter=_target_filter(match, target, rows),
+        target_filter=None if on is None else _target_filter(match, target, rows),
         matched=tuple(sides.resolve_clause(clause) for clause in clauses if isinstance(clause, WhenMatched)),
         not_matched=tuple(sides.resolve_clause(clause) for clause in clauses if isinstance(clause, WhenNotMatched)),
         not_matched_by_source=tuple(

@@ -16,7 +16,6 @@ that may move between partitions, take one task.
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
@@ -26,12 +25,11 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import functions, types as spark, types as spark_types
+from pyspark.sql import functions, types as spark_types
 
 from lakekit.codec import hashing
 from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.commit import committer as publishing
-from lakekit.commit.committer import commit_changes_once
 from lakekit.dml import delete_update, merge as merging, merge_plan as plans
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW
@@ -108,12 +106,21 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
     target = replace(change.target, ctx=replace(change.target.ctx, catalog_env=None))
     # a catalog may hold connections, and tasks commit nothing
     sent = replace(change, ctx=replace(ctx, catalog_env=None), target=target)
-    messages = collect_messages(
-        ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.RESULT_SCHEMA).collect()
-    )
-    return after_commit.maintain_after_commit(
-        ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
-    )
+    return commit_answers(ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.CHANGE_SCHEMA))
+
+
+def commit_answers(ctx: TableContext, answers: DataFrame) -> Commit:
+    """Run the tasks of a change, and commit what they answer, with the number of rows that they affected.
+
+    Raises: the error that a task reported, `Conflict` where another commit changed the same files.
+    """
+    rows = answers.collect()
+    messages = collect_messages(ctx, rows)
+    commit = publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user())
+    commit = replace(
+        commit, affected_row_count=sum(row[write_task.AFFECTED_COLUMN] or 0 for row in rows)
+    )  # scalar: one a bucket
+    return after_commit.maintain_after_commit(ctx, commit, messages)
 
 
 def _split_buckets(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
@@ -133,30 +140,16 @@ def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatc
     try:
         with RowChange.of(spec.ctx, only_adds=spec.only_adds) as change:
             spec.fill(change, replace(spec.target, bucket_ids=bucket_ids))
-            answers = write_task.encode_messages(change.prepare())
+            answers = write_task.encode_change(change)
     except write_task.REPORTED_ERRORS as wrong:
-        answers = write_task.encode_failure(wrong)
+        answers = write_task.encode_error(wrong)
     yield from write_task.yield_answers(spec.ctx, answers)
 
 
 # ---- merge task ------------------------------------------------------------
 
 
-RECEIVER_COLUMN, SENDER_COLUMN, DATA_COLUMN = "to", "of", "data"
-MESSAGE_SCHEMA = spark.StructType(
-    [
-        spark.StructField(RECEIVER_COLUMN, spark.IntegerType()),
-        spark.StructField(SENDER_COLUMN, spark.IntegerType()),
-        spark.StructField(DATA_COLUMN, spark.BinaryType()),
-    ]
-)
-FROM_SOURCE = -1
-"""The sender of letters with rows of the source; other letters have the group of their target rows."""
-_MESSAGE_SCHEMA = pa.schema(
-    [pa.field(RECEIVER_COLUMN, pa.int32()), pa.field(SENDER_COLUMN, pa.int32()), pa.field(DATA_COLUMN, pa.binary())]
-)
-
-_REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
+REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
 _HASHED_TYPE_OF_KIND = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
 """Kinds of values that rows are addressed by, and the type they are hashed as."""
 
@@ -192,6 +185,12 @@ class BucketGroups:
         if self.parallelism is not None:
             return (self.parallelism.first(partition) + bucket % self.parallelism.assigners) % self.parallelism.tasks
         return crc32(partition) % self.group_count
+
+    def rows_of(self, target: TargetRows, bucket_ids: Sequence[frozenset[BucketId]], number: int) -> TargetRows:
+        """Return the target rows of a group; `bucket_ids`: the buckets of each group."""
+        if self.by_file:
+            return replace(target, file_share=(number, self.group_count))
+        return replace(target, bucket_ids=bucket_ids[number])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,9 +271,13 @@ class MergeJob:
 
     def group(self, number: int) -> TargetRows:
         """Return the target rows of a group."""
-        if self.groups.by_file:
-            return replace(self.target, file_share=(number, self.groups.group_count))
-        return replace(self.target, bucket_ids=self.bucket_groups[number])
+        return self.groups.rows_of(self.target, self.bucket_groups, number)
+
+    @property
+    def busy_groups(self) -> list[bytes]:
+        """The numbers of the groups that may have rows, as tasks."""
+        numbers = range(self.groups.group_count) if self.target.snapshot is not None else ()
+        return [str(number).encode() for number in numbers if self.groups.by_file or self.bucket_groups[number]]
 
     def destination(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """Return the group of each row of a frame that has the deciding columns, as the table has them."""
@@ -298,23 +301,7 @@ def _kind(dtype: pl.DataType) -> str:
 # ---- letters ---------------------------------------------------------------------------------------------------------
 
 
-def _pack_messages(frame: pl.DataFrame, group_ids: NDArray[np.int32], sender: int) -> pa.RecordBatch:
-    """Return the rows for each address as a letter."""
-    addresses = np.unique(group_ids).tolist()
-    data = [_to_ipc_bytes(frame.filter(pl.Series(group_ids == number))) for number in addresses]  # scalar: one a letter
-    return pa.RecordBatch.from_arrays(
-        [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())],
-        schema=_MESSAGE_SCHEMA,
-    )
-
-
-def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
-    out = io.BytesIO()
-    frame.write_ipc_stream(out)
-    return out.getvalue()
-
-
-def _read_letters(
+def read_letters(
     job: MergeJob, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
     """Yield the letters of a task by address: all rows of the source, and the target rows of groups."""
@@ -326,11 +313,11 @@ def _read_letters(
             letters.setdefault(to, []).append((sender, data))
     for to in sorted(letters):
         frames = [(sender, pl.read_ipc_stream(data)) for sender, data in letters.pop(to) if data is not None]
-        theirs = [frame for sender, frame in frames if sender == FROM_SOURCE]
+        theirs = [frame for sender, frame in frames if sender == write_task.FROM_SOURCE]
         yield (
             to,
             pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]),
-            [(sender, frame) for sender, frame in frames if sender != FROM_SOURCE],
+            [(sender, frame) for sender, frame in frames if sender != write_task.FROM_SOURCE],
         )
 
 
@@ -358,7 +345,7 @@ def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterat
             if job.group_columns is None
             else _destination_groups(job, frame, dict(job.group_columns))
         )
-        yield _pack_messages(frame, numbers, FROM_SOURCE)
+        yield write_task.pack_messages(frame, numbers, write_task.FROM_SOURCE)
 
 
 def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
@@ -388,12 +375,12 @@ def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
-            yield _pack_messages(frame, _hash_addresses(job, frame, names), number)
+            yield write_task.pack_messages(frame, _hash_addresses(job, frame, names), number)
 
 
 def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield source rows as letters to the groups they match, or else to where they are inserted."""
-    for _, rows, targets in _read_letters(job, batches):
+    for _, rows, targets in read_letters(job, batches):
         if not rows.height:
             continue
         source = rows.with_row_index(SOURCE_ROW)
@@ -411,11 +398,13 @@ def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
                 )
             matched = pairs[SOURCE_ROW].unique()
             matches = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
-            yield _pack_messages(matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), FROM_SOURCE)
-        yield from _send_inserts(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
+            yield write_task.pack_messages(
+                matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), write_task.FROM_SOURCE
+            )
+        yield from send_inserts(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
 
 
-def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+def send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordBatch]:
     """Yield letters of rows that match nothing, to the groups of the rows that they become."""
     if not unmatched.height or not job.plan.not_matched:
         return
@@ -427,8 +416,10 @@ def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordB
             numbers = job.destination(new)
         except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
             numbers = np.zeros(rows.height, np.int32)
-        yield _pack_messages(
-            rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE
+        yield write_task.pack_messages(
+            rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW),
+            numbers,
+            write_task.FROM_SOURCE,
         )
 
 
@@ -437,14 +428,14 @@ def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
     Raises: what merging raises; then no file of it is left.
     """
-    for number, rows, _ in _read_letters(job, batches):
+    for number, rows, _ in read_letters(job, batches):
         shard = None if job.groups.parallelism is None else WriteShard(parallelism=job.groups.parallelism, task=number)
         try:
             with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", shard=shard) as change:
                 merging.write_changes(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
-                answers = write_task.encode_messages(change.prepare())
-        except _REPORTED_ERRORS as wrong:
-            answers = write_task.encode_failure(wrong)
+                answers = write_task.encode_change(change)
+        except REPORTED_ERRORS as wrong:
+            answers = write_task.encode_error(wrong)
         yield from write_task.yield_answers(job.ctx, answers)
 
 
@@ -478,15 +469,21 @@ def merge(
         raise TypeError(msg)
     ctx = handle_of(table_or_path)
     table_context.check_writable(ctx)
-    arrow = pa.schema([pa.field(field.name, _arrow_field(field)) for field in source.schema])
-    nothing = write_task.convert_times(
-        pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx
-    )
-    job = _build_job(spark, ctx, merging.plan_merge(ctx, nothing, clauses, on), source.columns, arrow)
-    messages = collect_messages(ctx, _run_job(spark, job, source).collect())
-    return after_commit.maintain_after_commit(
-        ctx, publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
-    )
+    arrow, nothing = empty_source(ctx, source.schema)
+    plan, target = merging.plan_merge(ctx, nothing, clauses, on), TargetRows.at_newest(ctx)
+    return run_merge(spark, build_job(spark, target, plan, source.columns, arrow), ctx, source)
+
+
+def run_merge(spark: SparkSession, job: MergeJob, ctx: TableContext, source: DataFrame) -> Commit:
+    """Run the tasks of a merge, and commit what they did."""
+    return commit_answers(ctx, _run_job(spark, job, source))
+
+
+def empty_source(ctx: TableContext, schema: spark_types.StructType) -> tuple[pa.Schema, pa.RecordBatch]:
+    """Return the Arrow schema of a source, and no rows of it as the table has them."""
+    arrow = pa.schema([pa.field(field.name, _arrow_field(field)) for field in schema])
+    nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow)
+    return arrow, write_task.convert_times(nothing, ctx)
 
 
 def _arrow_field(field: spark_types.StructField) -> pa.DataType:
@@ -494,32 +491,38 @@ def _arrow_field(field: spark_types.StructField) -> pa.DataType:
     return pa.null() if is_null else types.arrow_type(types.paimon_type(field.dataType, field.name))
 
 
-def _build_job(
-    spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema
+def build_job(
+    spark: SparkSession, target: TargetRows, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema
 ) -> MergeJob:
-    """Return the job of the tasks: the newest snapshot, its buckets in groups."""
-    target = TargetRows.at_newest(ctx)
-    slots = session.slots(spark)
-    wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-    groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
-    places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.group_count)]
-    if target.snapshot is not None and not groups.by_file:
-        for bucket_id in target.candidate_buckets(
-            None if plan.not_matched_by_source else plans.target_only_condition(plan, ctx)
-        ):
-            places[groups.group_of_bucket(*bucket_id)].add(bucket_id)
+    """Return the job of the tasks that merge into a snapshot, its buckets in groups."""
+    near = None if plan.not_matched_by_source else plans.target_only_condition(plan, target.ctx)
+    groups, bucket_groups = group_target(spark, target, near)
     job = MergeJob(
-        ctx=replace(ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing
+        ctx=replace(target.ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing
         plan=plan,
         target=replace(target, ctx=replace(target.ctx, catalog_env=None)),
         groups=groups,
-        bucket_groups=tuple(frozenset(bucket_ids) for bucket_ids in places),
+        bucket_groups=bucket_groups,
         columns=tuple(columns),
         arrow=arrow,
         address_count=1,
     )
-    job = replace(job, address_count=wanted if job.addresses else 1)
+    job = replace(job, address_count=max(1, session.slots(spark)) * _TASKS_A_SLOT if job.addresses else 1)
     return replace(job, group_columns=_direct_columns(job))
+
+
+def group_target(
+    spark: SparkSession, target: TargetRows, near: pl.Expr | None
+) -> tuple[BucketGroups, tuple[frozenset[BucketId], ...]]:
+    """Return groups of a table's buckets, and those of each group that may have rows which satisfy a condition."""
+    slots = session.slots(spark)
+    wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    groups = BucketGroups.of(target.ctx, slots=slots, parallelism=wanted, most=most)
+    places: list[set[BucketId]] = [set() for _ in range(groups.group_count)]
+    if target.snapshot is not None and not groups.by_file:
+        for bucket_id in target.candidate_buckets(near):
+            places[groups.group_of_bucket(*bucket_id)].add(bucket_id)
+    return groups, tuple(frozenset(bucket_ids) for bucket_ids in places)
 
 
 def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
@@ -552,34 +555,23 @@ def _run_job(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame
     """Return the answers of the tasks that merge."""
     count = job.groups.group_count
     letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(
-        partial(send_source_rows, job), MESSAGE_SCHEMA
+        partial(send_source_rows, job), write_task.MESSAGE_SCHEMA
     )
     if job.group_columns is None:
         if job.target.snapshot is not None:
-            tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.bucket_groups[number]]
-            letters = letters.unionAll(session.run(spark, tasks, partial(send_target_rows, job), MESSAGE_SCHEMA))
-        letters = _repartition_letters(letters, job.address_count).mapInArrow(
-            partial(send_matches, job), MESSAGE_SCHEMA
+            letters = letters.unionAll(
+                session.run(spark, job.busy_groups, partial(send_target_rows, job), write_task.MESSAGE_SCHEMA)
+            )
+        letters = write_task.repartition_letters(letters, job.address_count).mapInArrow(
+            partial(send_matches, job), write_task.MESSAGE_SCHEMA
         )
     if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
         each = (
-            functions.col("id").cast("int").alias(RECEIVER_COLUMN),
-            functions.lit(FROM_SOURCE).alias(SENDER_COLUMN),
-            functions.lit(None).cast("binary").alias(DATA_COLUMN),
+            functions.col("id").cast("int").alias(write_task.RECEIVER_COLUMN),
+            functions.lit(write_task.FROM_SOURCE).alias(write_task.SENDER_COLUMN),
+            functions.lit(None).cast("binary").alias(write_task.DATA_COLUMN),
         )
         letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
-    return _repartition_letters(letters, count).mapInArrow(partial(merge_groups, job), write_task.RESULT_SCHEMA)
-
-
-def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
-    """Return the letters with those of one address in one task.
-
-    A task may have several addresses where Spark cannot be told the partition of a row, which it can from 4.1 on.
-    """
-    if count == 1:
-        return letters.repartition(1)
-    return (
-        letters.repartitionById(count, RECEIVER_COLUMN)
-        if hasattr(letters, "repartitionById")
-        else letters.repartition(count, RECEIVER_COLUMN)
+    return write_task.repartition_letters(letters, count).mapInArrow(
+        partial(merge_groups, job), write_task.CHANGE_SCHEMA
     )

@@ -35,7 +35,7 @@ from lakekit.errors import InvalidOption, NotFound, SchemaMismatch, TableNotFoun
 from lakekit.expressions.parser import SqlText, parse_statement
 from lakekit.format.polars_types import paimon_type
 from lakekit.options.redaction import excerpt
-from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
+from lakekit.spark import batch_read, batch_write, dml, found_rows, maintenance, session, types
 from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult, parse_hint, single_column
 from lakekit.sql.store_assignment import store_texts
@@ -231,6 +231,8 @@ class _StatementTables:
         self.spans.append((start, tokens.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
 
     def _rows(self, table: Any, at: int | str | datetime | None) -> DataFrame:
+        if hasattr(table, "mapInArrow"):  # a frame of the statement, under a name of its own
+            return table
         if isinstance(table, GlobalTable):
             return _read_global_table(self.spark, table)
         if isinstance(table, View):
@@ -415,6 +417,9 @@ class SparkBackend:
             )
         return batch_write.insert(rows, table, mode=mode, partition=partition, zone=self.zone)
 
+    def change_rows(self, statement: Statement) -> StatementResult | None:
+        return found_rows.change_rows(self.spark, statement)
+
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:
         return dml.delete(self.spark, table, where)
 
@@ -531,11 +536,11 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as ``db.`t$files` ``, and changes as the
     connector names them, `paimon_incremental_query('db.t', 3, 7)`); INSERT INTO and OVERWRITE, which replaces its
     PARTITION, else the whole table, or what it has rows of where spark.sql.sources.partitionOverwriteMode is dynamic;
-    DELETE FROM, UPDATE (of fields of a ROW too), MERGE INTO, whose conditions and values are columns, literals and
-    plain functions, and whatever names no column, subqueries too, which Spark computes once, before; CREATE, DROP and
-    ALTER of tables and databases, CREATE TABLE … AS a query; TRUNCATE and ANALYZE TABLE, SHOW, DESCRIBE; CALL
-    sys.<procedure>. A statement that changes rows returns one row, `snapshot_id` (null: nothing was to be done) and
-    `row_count`; definitions return none. A name of one part is a view of the session where there is one, else of the
+    DELETE FROM, UPDATE (of fields of a ROW too), MERGE INTO, whose conditions and values are all that Spark computes of
+    a row: functions, UDFs, subqueries; CREATE, DROP and ALTER of tables and databases, CREATE TABLE … AS a query;
+    TRUNCATE and ANALYZE TABLE, SHOW, DESCRIBE; CALL sys.<procedure>. A statement that changes rows returns one row,
+    `snapshot_id` (null: nothing was to be done) and `row_count`, the rows that were deleted, updated and inserted;
+    definitions return none. A name of one part is a view of the session where there is one, else of the
     database of USE, else of the session's current database. USE, CREATE CATALOG and SET hold in the catalog object, for
     `cat.sql` too. Hints `/*+ OPTIONS('k' = 'v') */` behind a table's name are options of that table.
 

@@ -28,7 +28,7 @@ from pyspark.sql import types as spark
 
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.format.encoder import ArrowTarget, series_to_arrow
-from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part
+from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part, quote_identifier
 from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ _PAIMON_TYPES: dict[type[spark.DataType], DataType] = {
     spark.VariantType: DataType(root="VARIANT"),
 }
 _ARROW_TARGET = ArrowTarget(format_name="Spark", count_times=True)
+_DAYS_AND_MOMENTS = (spark.DateType, spark.TimestampType, spark.TimestampNTZType)
 _VARIANT_TYPE = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
@@ -264,3 +265,40 @@ def _with_spark_precision(t: DataType) -> DataType:
         value=value,
         fields=tuple(replace_type(field, _with_spark_precision(field.type)) for field in t.fields),
     )
+
+
+# ---- what Spark stores -----------------------------------------------------------------------------------------------
+
+
+def can_store(source: spark.DataType, to: spark.DataType) -> bool:
+    """Return whether Spark's assignment (ANSI) takes values of a type for a column of another."""
+    match source, to:
+        case spark.NullType(), _:
+            return True
+        case spark.NumericType(), spark.NumericType():
+            return True
+        case spark.ArrayType(), spark.ArrayType():
+            return can_store(source.elementType, to.elementType)
+        case spark.MapType(), spark.MapType():
+            return can_store(source.keyType, to.keyType) and can_store(source.valueType, to.valueType)
+        case spark.StructType(), spark.StructType():
+            names = [[one.name.lower() for one in each] for each in (source, to)]
+            is_named = names[0] == names[1] or names[0] == [f"col{at}" for at in range(1, len(to) + 1)]
+            return is_named and all(
+                can_store(own.dataType, other.dataType) for own, other in zip(source, to, strict=True)
+            )
+    if isinstance(to, spark.StringType):
+        return isinstance(source, spark.AtomicType)
+    return source == to or (isinstance(source, _DAYS_AND_MOMENTS) and isinstance(to, _DAYS_AND_MOMENTS))
+
+
+def type_text(t: spark.DataType) -> str:
+    """Return a type as Spark's CAST takes it, names of fields in quotes."""
+    match t:
+        case spark.ArrayType():
+            return f"ARRAY<{type_text(t.elementType)}>"
+        case spark.MapType():
+            return f"MAP<{type_text(t.keyType)}, {type_text(t.valueType)}>"
+        case spark.StructType():
+            return f"STRUCT<{', '.join(f'{quote_identifier(one.name)}: {type_text(one.dataType)}' for one in t)}>"
+    return t.simpleString()

@@ -11,6 +11,7 @@ where a job fails, the driver deletes by it what tasks had written that were thr
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +46,10 @@ from lakekit.write.value_casting import ErrorHints
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from lakekit.dml.row_change import RowChange
     from lakekit.metadata.table_context import TableContext
 
 TASK_COLUMN: Final = internal("task")
@@ -52,6 +58,22 @@ COMBINED_BATCH_BYTES = 32 << 20
 """The bytes up to which batches are combined."""
 RESULT_SCHEMA = spark.StructType(
     [spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())]
+)
+AFFECTED_COLUMN = "affected"
+CHANGE_SCHEMA = spark.StructType([*RESULT_SCHEMA.fields, spark.StructField(AFFECTED_COLUMN, spark.LongType())])
+"""The answers of a task of a change: those of a write, and how many rows were removed, changed and inserted."""
+RECEIVER_COLUMN, SENDER_COLUMN, DATA_COLUMN = "to", "of", "data"
+MESSAGE_SCHEMA = spark.StructType(
+    [
+        spark.StructField(RECEIVER_COLUMN, spark.IntegerType()),
+        spark.StructField(SENDER_COLUMN, spark.IntegerType()),
+        spark.StructField(DATA_COLUMN, spark.BinaryType()),
+    ]
+)
+FROM_SOURCE = -1
+"""The sender of letters with rows of the source; other letters have the group of their target rows."""
+_MESSAGE_SCHEMA = pa.schema(
+    [pa.field(RECEIVER_COLUMN, pa.int32()), pa.field(SENDER_COLUMN, pa.int32()), pa.field(DATA_COLUMN, pa.binary())]
 )
 REPORTED_ERRORS = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
 """Errors that are returned and not raised: the next attempt would fail again. Another `StorageFailed` may not."""
@@ -389,3 +411,51 @@ def decode_failure(text: str) -> LakekitError:
     decoded = json.loads(text)
     failure: LakekitError = getattr(errors, decoded["error"])(decoded["message"], **decoded["fields"])
     return failure
+
+
+def encode_change(change: RowChange) -> list[pa.RecordBatch]:
+    """Return what a task did as its answers, the first of which has the number of affected rows."""
+    answers = encode_messages(change.prepare())
+    return [_with_count(answer, 0 if at else change.affected_row_count) for at, answer in enumerate(answers)]
+
+
+def encode_error(wrong: LakekitError) -> list[pa.RecordBatch]:
+    """Return an error as the answer of a task."""
+    return [_with_count(answer, 0) for answer in encode_failure(wrong)]
+
+
+def _with_count(answer: pa.RecordBatch, count: int) -> pa.RecordBatch:
+    return answer.append_column(AFFECTED_COLUMN, pa.array([count], pa.int64()))
+
+
+# ---- letters between tasks -------------------------------------------------------------------------------------------
+
+
+def pack_messages(frame: pl.DataFrame, group_ids: NDArray[np.int32], sender: int) -> pa.RecordBatch:
+    """Return the rows for each address as a letter."""
+    addresses = np.unique(group_ids).tolist()
+    data = [_to_ipc_bytes(frame.filter(pl.Series(group_ids == number))) for number in addresses]  # scalar: one a letter
+    return pa.RecordBatch.from_arrays(
+        [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())],
+        schema=_MESSAGE_SCHEMA,
+    )
+
+
+def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc_stream(out)
+    return out.getvalue()
+
+
+def repartition_letters(letters: DataFrame, count: int) -> DataFrame:
+    """Return the letters with those of one address in one task.
+
+    A task may have several addresses where Spark cannot be told the partition of a row, which it can from 4.1 on.
+    """
+    if count == 1:
+        return letters.repartition(1)
+    return (
+        letters.repartitionById(count, RECEIVER_COLUMN)
+        if hasattr(letters, "repartitionById")
+        else letters.repartition(count, RECEIVER_COLUMN)
+    )

@@ -18,11 +18,11 @@ from lakekit import plugins
 if TYPE_CHECKING:
     from lakekit.sql import (
         calls,
+        change_text,
         column_type,
         ddl,
         dml,
         insert,
-        joined_changes,
         procedures,
         query_report,
         show,
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "calls",
+    "change_text",
     "column_type",
     "ddl",
     "dml",
     "insert",
-    "joined_changes",
     "procedures",
     "query_report",
     "show",

@@ -168,8 +168,8 @@ def _in_module(path: str) -> Callable[[Statement], StatementResult | Rows]:
 _STATEMENTS: dict[str, Callable[[Statement], StatementResult | Rows]] = {
     "CALL": _in_module("procedures.call_procedure"),
     "INSERT": _in_module("insert.insert"),
-    "DELETE": _in_module("joined_changes.delete"),
-    "UPDATE": _in_module("joined_changes.update"),
+    "DELETE": _in_module("change_text.delete"),
+    "UPDATE": _in_module("change_text.update"),
     "MERGE": _in_module("dml.merge"),
     "CREATE": _in_module("insert.create"),
     "DROP": lambda statement: sql.view_ddl.drop_view(statement) or sql.ddl.drop(statement),

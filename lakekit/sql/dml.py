@@ -150,10 +150,13 @@ def analyze(statement: Statement) -> StatementResult:
 
 
 def delete(statement: Statement) -> StatementResult:
-    """Execute DELETE FROM by the backend's `delete`."""
+    """Execute DELETE FROM by the backend's own SQL, or by its `delete`."""
+    done = statement.backend.change_rows(statement)
+    if done is not None:
+        return done
     statement.tokens.expect("FROM")
     name, table = statement.target()
-    side = _side(statement, name, table)
+    side = target_side(statement, name, table)
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
         return change_result(statement.backend.delete(table, "true"), table)
@@ -163,11 +166,14 @@ def delete(statement: Statement) -> StatementResult:
 
 
 def update(statement: Statement) -> StatementResult:
-    """Execute UPDATE by the backend's `update`."""
+    """Execute UPDATE by the backend's own SQL, or by its `update`."""
+    done = statement.backend.change_rows(statement)
+    if done is not None:
+        return done
     tokens = statement.tokens
     start = _next_start(tokens)
     name, table = statement.target()
-    side = _side(statement, name, table)
+    side = target_side(statement, name, table)
     source = _masked(tokens, (tokens.first, "UPDATE"), (start, "t"))
     tokens.expect("SET")
     tree = statement.bind(_parse(source))
@@ -180,13 +186,16 @@ def update(statement: Statement) -> StatementResult:
 
 
 def merge(statement: Statement) -> StatementResult:
-    """Execute MERGE INTO by the backend's `merge`."""
+    """Execute MERGE INTO by the backend's own SQL, or by its `merge`."""
+    done = statement.backend.change_rows(statement)
+    if done is not None:
+        return done
     tokens = statement.tokens
     words = [(tokens.first, "MERGE"), (_next_start(tokens), "INTO")]
     tokens.expect("INTO")
     words.append((_next_start(tokens), "t"))
     name, table = statement.target()
-    target = _side(statement, name, table)
+    target = target_side(statement, name, table)
     words.append((_next_start(tokens), "USING"))
     tokens.expect("USING")
     words.append((_next_start(tokens), "s"))
@@ -195,7 +204,7 @@ def merge(statement: Statement) -> StatementResult:
     else:
         parts = tokens.names("the source of the merge")
         rows = statement.backend.query(statement, f"SELECT * FROM {'.'.join(map(quote_identifier, parts))}")
-    alias = _alias(tokens)
+    alias = take_alias(tokens)
     if alias is not None and tokens.is_next("("):
         rows = statement.backend.renamed(rows, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
@@ -311,15 +320,16 @@ class _Change:
         return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}
 
 
-def _side(statement: Statement, name: str, table: Table) -> TableScope:
+def target_side(statement: Statement, name: str, table: Table) -> TableScope:
     """Return the target of a statement, under its alias if it has one."""
-    alias = _alias(statement.tokens)
+    alias = take_alias(statement.tokens)
     own = context_of(table).schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
     return TableScope(names=called, columns=dict(polars_schema(own.fields)))
 
 
-def _alias(tokens: TokenStream) -> str | None:
+def take_alias(tokens: TokenStream) -> str | None:
+    """Take the alias behind the name of a table, and return it; None: there is none."""
     if tokens.accept("AS"):
         return tokens.name("an alias")
     return None if tokens.next is None or tokens.next.text.upper() in _NOT_ALIASES else tokens.name("an alias")

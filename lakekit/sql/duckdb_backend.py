@@ -212,6 +212,9 @@ class DuckDBBackend:
         selected = writing.input_frames.open_lazy_frame(rows, error_hints=error_hints)
         return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
 
+    def change_rows(self, statement: Statement) -> StatementResult | None:  # noqa: ARG002 - it is translated
+        return None
+
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:
         return table.delete(where)
 

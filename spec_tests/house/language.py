@@ -70,12 +70,16 @@ SQL_FILES = 40
 """As many files as SQL may add to those of the day on which the bound was set: dialect, parser, translator, cage, session, …."""
 
 
+SPARK_FILES = 1
+"""`spark.found_rows`: UPDATE, DELETE and MERGE whose expressions Spark computes; `spark.dml` is full."""
+
+
 def measure_files() -> Iterator[Measure]:
     """Measure the files of the package: how many have content, how long they are."""
     files = [path.read_text(encoding="utf-8").splitlines() for path in modules()]
     lengths = [len(lines) for lines in files]
     filled = [length for length in lengths if length > MARKER_LINES]
-    yield Measure("files with content", len(filled), 295 + SQL_FILES + PIPELINE_FILES)
+    yield Measure("files with content", len(filled), 295 + SQL_FILES + PIPELINE_FILES + SPARK_FILES)
     yield Measure("lines", sum(lengths), 75_500)
     yield Measure("median lines of files with content", statistics.median(filled), 220, is_least=True)
     yield Measure(f"files under {SHORT_LINES} lines", sum(length < SHORT_LINES for length in filled), 40)
