@@ -56,6 +56,7 @@ RESULT = (
 _END = "end of the message"
 """A text that stands behind each message when it is parsed: Spark's parser passes over what follows a value."""
 _NO_JSON = "no JSON: it ends early, has text behind its end, has a name twice, or is nested deeper than 1,000 levels"
+_INEXACT = "a number of more digits than are kept: 38, or 17 with an exponent of at most 308; write it as a text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +228,31 @@ def _update(before: str, after: str) -> str:
     return f"CASE WHEN {before} IS NULL THEN array({_image('+U', after)}) ELSE {both} END"
 
 
+def _has_inexact_number() -> str:
+    """Return whether a VARIANT does not hold each number of the message as it is written.
+
+    It holds 38 digits; with an exponent, and beyond 38 digits, it holds a double, of which 17 digits are enough. Texts
+    are passed over; only messages with that many digits in a row, texts included, are looked at.
+    """
+    unescaped = f"replace(replace(value, {sql_text(chr(92) * 2)}, ''), {sql_text(chr(92) + chr(34))}, '')"
+    quoted = '"[^"]*"'
+    bare = f"regexp_replace({unescaped}, {sql_text(quoted)}, '')"
+    large, small = (
+        "[eE][+]?(309|3[1-9][0-9]|[4-9][0-9]{2}|[0-9]{4})",
+        "[eE]-(32[5-9]|3[3-9][0-9]|[4-9][0-9]{2}|[0-9]{4})",
+    )
+    many = f"[1-9]([.]?[0-9]){{38}}|[1-9]([.]?[0-9]){{17}}[0-9.]*[eE]|{large}|{small}"
+    maybe = "[0-9.]{18}|[0-9][eE][+-]?[0-9]{3}"
+    return f"CASE WHEN value RLIKE {sql_text(maybe)} THEN {bare} RLIKE {sql_text(many)} ELSE FALSE END"
+
+
 def _problem(*cases: tuple[str, str], known: str = "_op", where: str) -> str:
     """Return the first problem of a message: `cases` are conditions with texts of SQL that say them."""
     first = [
         ("value IS NULL", "NULL"),
         ("NOT _is_json", sql_text(_NO_JSON)),
         (f"NOT {_is_object('_root')}", sql_text("no JSON object")),
+        (_has_inexact_number(), sql_text(_INEXACT)),
     ]
     whens = " ".join(f"WHEN {condition} THEN {text}" for condition, text in (*first, *cases))
     missing = f"WHEN {known} IS NULL THEN {sql_text(f'no {where}: it says which change this is')}"

@@ -61,6 +61,16 @@ def test_an_event_of_another_format_says_what_it_misses(spark, dialect, said):
     assert problems(spark, [{"id": 1}, {}], dialect) == [said, said]
 
 
+def test_numbers_that_no_variant_holds_are_problems_unless_they_are_texts(spark):
+    inexact = ["1" * 39, f"-{'9' * 30}.{'1' * 9}", "1e400", "-2.5E-400", "1.23456789012345678e5", "1e1000"]
+    exact = ["9" * 38, f"{'1' * 30}.{'1' * 8}", "0.00000000000000000000000000000000000001", "1e308", "1.2345678901234567e-300", "5e-324"]
+    texts = [json.dumps(text) for text in ("9" * 50, "1e400", '"' + "9" * 50, "\\" + "9" * 50, '\\"' + "9" * 50)]
+    events = [f'{{"a": {number}, "b": "x"}}' for number in [*inexact, *exact, *texts]]
+    said = problems(spark, events, "plain")
+    assert [problem is not None for problem in said] == [True] * len(inexact) + [False] * (len(exact) + len(texts))
+    assert said[0].startswith("a number of more digits than are kept")
+
+
 def test_formats_and_options_are_refused_with_the_nearest(spark):
     frame = spark.createDataFrame([(1, "{}")], "position int, value string")
     with pytest.raises(InvalidOption, match=r"format 'debezum': .*did you mean 'debezium'"):
