@@ -54,12 +54,12 @@ def walked(older, keys, columns):
     for run in older.runs:
         for file in run.files:
             rows = scan_files(older.ctx, [file], [older.file_path(file)], older.ctx.schema.fields, system=(SEQUENCE, KIND), row_index=ROW).collect()
-            gone = set(np.asarray(older.vectors.get(file.name, ())).tolist())
+            gone = set(np.asarray(older.deleted_positions.get(file.name, ())).tolist())
             for row in rows.to_dicts():
-                key = tuple(row[name] for name in older.key)
+                key = tuple(row[name] for name in older.key_columns)
                 if row[ROW] not in gone:
                     found.setdefault(key, ({name: row[name] for name in columns} | {LEVEL: run.level}, file.name, row[ROW]))
-    asked = keys.select(older.key).rows()
+    asked = keys.select(older.key_columns).rows()
     return {key: found[key] for key in asked if key in found}
 
 
