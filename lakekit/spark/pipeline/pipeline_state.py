@@ -213,7 +213,7 @@ def _table_status(table: Table, user: str) -> tuple[int, int, datetime, int, flo
         return None
     newest = mine.sort("snapshot_id").row(-1, named=True)
     brought = int(mine["delta_record_count"].sum())
-    lag_s = now_ms() / 1000 - newest["time"].timestamp()
+    lag_s = round(now_ms() / 1000 - newest["time"].timestamp(), 3)
     return newest["commit_identifier"], newest["snapshot_id"], newest["time"], brought, lag_s
 
 
