@@ -286,11 +286,9 @@ class _FoundRows:
         sources = self._types(statement, origin)
         values = [self._value(path, sources) for path in self.paths]
         packed = ", ".join(f"'v{at}', {text}" for at, text in enumerate(values))
-        parts = (
-            [*self._place_columns(sources), f"named_struct({packed}) AS {_VALUES}"]
-            if packed
-            else self._place_columns(sources)
-        )
+        parts = self._place_columns(sources)
+        if packed:
+            parts.append(f"named_struct({packed}) AS {_VALUES}")
         found_rows = self._query(statement, f"SELECT {', '.join(parts)} FROM {origin}")  # noqa: S608 - the statement of the caller
         if change.source is not None:
             found_rows = found_rows.where(f"{_ACTION} IS NOT NULL")

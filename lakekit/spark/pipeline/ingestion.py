@@ -25,7 +25,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Window, functions as sql
 
 from lakekit.columns import ROW_KIND
-from lakekit.commit import committer as publishing
 from lakekit.ddl.table_definition import to_paimon_type
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.read.table_scan import context_of
@@ -307,8 +306,6 @@ class BatchIngestion:
     def _write_rows(self, rows: DataFrame, table: Table, number: int) -> None:
         assert self.state is not None
         ctx = context_of(table)
-        if publishing.find_commit(ctx, commit_user=self.state.commit_user, identifier=number) is not None:
-            return
         if ctx.schema.primary_keys:
             newest = last_changes(rows, table)
             frame = newest.select("cells.*", sql.col("kind").alias(ROW_KIND))

@@ -22,7 +22,7 @@ def changes(spark, events, dialect, key=None, **options):
     return read_changes(spark.createDataFrame(rows, columns), dialect, options={name.replace("_", "-"): value for name, value in options.items()})
 
 
-def told(spark, events, dialect, **options):
+def read_events(spark, events, dialect, **options):
     """What the events say, with rows as Python has them: one dict for each change, without what is None."""
     frame = changes(spark, events, dialect, **options)
     names = [name for name in frame.columns if name not in ("row", "value")]
@@ -34,11 +34,11 @@ def told(spark, events, dialect, **options):
 
 
 def kinds(spark, events, dialect, **options):
-    return [(row.get("kind"), row.get("row")) for row in told(spark, events, dialect, **options)]
+    return [(row.get("kind"), row.get("row")) for row in read_events(spark, events, dialect, **options)]
 
 
 def problems(spark, events, dialect, **options):
-    return [row.get("problem") for row in told(spark, events, dialect, **options)]
+    return [row.get("problem") for row in read_events(spark, events, dialect, **options)]
 
 
 def typed(spark, events, dialect, columns, **options):

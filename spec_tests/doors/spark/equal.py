@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 MICROSECONDS = dict(MICROSECOND_OPTIONS)
 
 
+def frame_rows(frame: DataFrame) -> list[tuple]:
+    """The rows of a frame of Spark, in the order of their texts."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def table_rows(table: lk.Table, at: int | None = None) -> list[tuple]:
+    """The rows of a table as lakekit reads it, or of one of its snapshots, in the order of their texts."""
+    return sorted(table.scan(at).collect().rows(), key=repr)
+
+
 def told(table: pa.Table | pa.RecordBatch) -> list[str]:
     """Rows as texts, sorted."""
     return sorted(repr(tuple(row.values())) for row in table.to_pylist())

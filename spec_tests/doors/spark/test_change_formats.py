@@ -13,7 +13,7 @@ from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.spark.pipeline.change_format import FORMATS, read_changes
 from lakekit.spark.pipeline.change_schema import ChangeSchema, infer_types, to_rows
 from lakekit.types import Field, parse
-from spec_tests.doors.spark.change_events import canal, changes, debezium, dms, kinds, maxwell, ogg, problems, told, typed
+from spec_tests.doors.spark.change_events import canal, changes, debezium, dms, kinds, maxwell, ogg, problems, read_events, typed
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ NO_OBJECT = ["5", '"text"', "[]", '[{"a": 1}]', "null", "true"]
 
 @pytest.mark.parametrize("dialect", sorted(FORMATS))
 def test_a_message_that_is_no_json_or_no_object_has_a_problem_and_is_there(spark, dialect):
-    rows = told(spark, [*WRONG, None, *NO_OBJECT], dialect)
+    rows = read_events(spark, [*WRONG, None, *NO_OBJECT], dialect)
     assert [row["position"] for row in rows] == list(range(len(WRONG) + 1 + len(NO_OBJECT)))
     assert all("kind" not in row and "row" not in row for row in rows)
     said = [row.get("problem") for row in rows]
@@ -115,7 +115,7 @@ def test_plain_rows_have_the_kind_of_a_column(spark):
 
 def test_plain_rows_name_their_table_and_time(spark):
     events = [{"db": "d", "t t": "x", "at": "2024-03-31T10:00:00Z", "a": 1}, {"at": 5}]
-    rows = told(spark, events, "plain", database="db", table="t t", time="at")
+    rows = read_events(spark, events, "plain", database="db", table="t t", time="at")
     assert [(row.get("source_database"), row.get("source_table"), row["ts_ms"]) for row in rows] == [("d", "x", 1711879200000), (None, None, 5)]
     assert rows[0]["row"] == events[0]
 
@@ -158,7 +158,7 @@ def test_debezium_events_of_every_kind(spark):
         (None, None),
         (None, None),
     ]
-    row = told(spark, events[2:3], "debezium")[1]
+    row = read_events(spark, events[2:3], "debezium")[1]
     assert (row["step"], row["source_database"], row["source_table"], row["ts_ms"]) == (1, "shop", "orders", 1700000000123)
 
 
@@ -176,15 +176,15 @@ def test_half_events_of_debezium_say_what_they_miss(spark):
 
 def test_ddl_of_debezium_is_told(spark):
     event = {"source": {"db": "shop"}, "databaseName": "shop", "ddl": "ALTER TABLE orders ADD n INT", "tableChanges": []}
-    assert told(spark, [event], "debezium") == [{"position": 0, "step": 0, "source_database": "shop", "ddl": "ALTER TABLE orders ADD n INT"}]
+    assert read_events(spark, [event], "debezium") == [{"position": 0, "step": 0, "source_database": "shop", "ddl": "ALTER TABLE orders ADD n INT"}]
 
 
 def test_keys_of_debezium_come_from_the_key_of_the_message(spark):
     event = debezium("c", None, {"a": 1, "b": 2})
-    assert told(spark, [event], "debezium", key='{"b": 2, "a": 1}')[0]["primary_keys"] == ["b", "a"]
-    assert told(spark, [event], "debezium", key='{"schema": {"fields": []}, "payload": {"b": 2}}')[0]["primary_keys"] == ["b"]
-    assert "primary_keys" not in told(spark, [event], "debezium", key="text")[0]
-    assert told(spark, [{**event, "pkNames": ["a"]}], "debezium")[0]["primary_keys"] == ["a"]
+    assert read_events(spark, [event], "debezium", key='{"b": 2, "a": 1}')[0]["primary_keys"] == ["b", "a"]
+    assert read_events(spark, [event], "debezium", key='{"schema": {"fields": []}, "payload": {"b": 2}}')[0]["primary_keys"] == ["b"]
+    assert "primary_keys" not in read_events(spark, [event], "debezium", key="text")[0]
+    assert read_events(spark, [{**event, "pkNames": ["a"]}], "debezium")[0]["primary_keys"] == ["a"]
 
 
 CONNECT = "org.apache.kafka.connect.data"
@@ -250,18 +250,18 @@ def test_debezium_events_with_a_schema_have_its_types_and_values(spark):
     row = {field[0]: field[4] for field in SCHEMA}
     columns = {field[0]: field[5] for field in SCHEMA}
     event = with_schema(debezium("c", None, row))
-    assert told(spark, [event], "debezium")[0]["types"] == columns
+    assert read_events(spark, [event], "debezium")[0]["types"] == columns
     assert typed(spark, [event], "debezium", columns) == [tuple(field[6] for field in SCHEMA)]
     assert infer_types(changes(spark, [event], "debezium")) == {("shop", "orders"): ChangeSchema(columns, ())}
     assert list(infer_types(changes(spark, [event], "debezium"))["shop", "orders"].columns) == list(columns)
-    strings = told(spark, [event], "debezium", type_mapping="to-string")[0]["types"]
+    strings = read_events(spark, [event], "debezium", type_mapping="to-string")[0]["types"]
     assert strings == dict.fromkeys(columns, "STRING")
 
 
 def test_a_schema_of_debezium_may_be_null_told_by_one_side_or_wrong(spark):
     event = debezium("c", None, {"id": 7})
-    assert told(spark, [{"schema": None, "payload": event}], "debezium")[0]["row"] == {"id": 7}
-    assert told(spark, [with_schema(event, SCHEMA[:1], ["before"])], "debezium")[0]["types"] == {"id": "BIGINT"}
+    assert read_events(spark, [{"schema": None, "payload": event}], "debezium")[0]["row"] == {"id": 7}
+    assert read_events(spark, [with_schema(event, SCHEMA[:1], ["before"])], "debezium")[0]["types"] == {"id": "BIGINT"}
     twice = with_schema(event, [SCHEMA[0], SCHEMA[0]])
     assert problems(spark, [twice, {"schema": {"fields": []}, "payload": event}], "debezium") == ["a schema that does not tell the columns of the row"] * 2
 
@@ -307,7 +307,7 @@ def test_canal_events_of_every_kind(spark):
         ("-D", two),
         (None, None),
     ]
-    row = told(spark, events[2:3], "canal")[3]
+    row = read_events(spark, events[2:3], "canal")[3]
     assert row["types"] == {"id": "INT", "n": "VARCHAR(10)", "x": "INT"}
     assert (row["step"], row["source_database"], row["source_table"], row["primary_keys"], row["ts_ms"]) == (3, "shop", "orders", ["id"], 1700000000123)
 
@@ -319,10 +319,10 @@ def test_half_events_of_canal_say_what_they_miss(spark):
 
 def test_ddl_of_canal_is_told_and_an_incomplete_event_is_a_row(spark):
     ddl = canal("ALTER", None, isDdl=True, sql="ALTER TABLE orders ADD n INT", pkNames=None)
-    assert told(spark, [ddl], "canal") == [
+    assert read_events(spark, [ddl], "canal") == [
         {"position": 0, "step": 0, "source_database": "shop", "source_table": "orders", "ddl": "ALTER TABLE orders ADD n INT", "ts_ms": 1700000000123}
     ]
-    assert told(spark, [{"data": [{"k": "1"}], "type": "INSERT"}], "canal") == [{"position": 0, "step": 0, "kind": "+I", "row": {"k": "1"}}]
+    assert read_events(spark, [{"data": [{"k": "1"}], "type": "INSERT"}], "canal") == [{"position": 0, "step": 0, "kind": "+I", "row": {"k": "1"}}]
 
 
 MYSQL = {
@@ -382,7 +382,7 @@ MYSQL = {
 
 def test_types_of_mysql(spark):
     event = canal("INSERT", [dict.fromkeys(MYSQL)], types={t: t for t in MYSQL})
-    assert told(spark, [event], "canal")[0]["types"] == MYSQL
+    assert read_events(spark, [event], "canal")[0]["types"] == MYSQL
     assert all(str(parse(t)) == str(parse(str(parse(t)))) for t in MYSQL.values())
     mapped = {
         "tinyint1-not-bool": {"tinyint(1)": "TINYINT"},
@@ -393,8 +393,8 @@ def test_types_of_mysql(spark):
         "to-string": dict.fromkeys(MYSQL, "STRING"),
     }
     for mode, changed in mapped.items():
-        assert told(spark, [event], "canal", type_mapping=mode)[0]["types"] == {**MYSQL, **changed}, mode
-    assert told(spark, [canal("INSERT", [{"a": None}], types={"a": "whatever"})], "canal")[0]["types"] == {}
+        assert read_events(spark, [event], "canal", type_mapping=mode)[0]["types"] == {**MYSQL, **changed}, mode
+    assert read_events(spark, [canal("INSERT", [{"a": None}], types={"a": "whatever"})], "canal")[0]["types"] == {}
 
 
 def test_enums_and_sets_of_canal_have_names(spark):
@@ -485,7 +485,7 @@ def test_maxwell_events_of_every_kind(spark):
         ("+U", row),
         ("-D", row),
     ]
-    first = told(spark, events[:1], "maxwell")[0]
+    first = read_events(spark, events[:1], "maxwell")[0]
     assert (first["source_database"], first["source_table"], first["primary_keys"], first["ts_ms"]) == ("shop", "orders", ["id"], 1700000000000)
     assert problems(spark, [maxwell("insert"), maxwell("delete", 5), maxwell("control", row)], "maxwell") == [
         "no row in data, where type is insert",
@@ -493,7 +493,7 @@ def test_maxwell_events_of_every_kind(spark):
         "type control is no change of a row that this format has",
     ]
     ddl = maxwell("table-alter", sql="ALTER TABLE orders ADD w DOUBLE")
-    assert [(row.get("ddl"), row.get("problem"), row.get("kind")) for row in told(spark, [ddl, maxwell("table-drop")], "maxwell")] == [
+    assert [(row.get("ddl"), row.get("problem"), row.get("kind")) for row in read_events(spark, [ddl, maxwell("table-drop")], "maxwell")] == [
         ("ALTER TABLE orders ADD w DOUBLE", None, None),
         ("table-drop", None, None),
     ]
@@ -503,7 +503,7 @@ def test_ogg_events_of_every_kind(spark):
     old, new = {"id": 1, "n": "a"}, {"id": 1, "n": "b"}
     events = [ogg("I", None, new), ogg("U", old, new), ogg("U", None, new), ogg("U", {"id": 9}, new), ogg("D", old)]
     assert kinds(spark, events, "ogg") == [("+I", new), ("-D", old), ("+I", new), ("+U", new), ("-D", {"id": 9, "n": "b"}), ("+I", new), ("-D", old)]
-    tables = told(spark, [ogg("D", old), ogg("D", old, table="PDB.HR.EMP"), ogg("D", old, table="EMP"), ogg("D", old, table=None)], "ogg")
+    tables = read_events(spark, [ogg("D", old), ogg("D", old, table="PDB.HR.EMP"), ogg("D", old, table="EMP"), ogg("D", old, table=None)], "ogg")
     assert [(row.get("source_database"), row.get("source_table")) for row in tables] == [("SHOP", "ORDERS"), ("PDB", "HR.EMP"), (None, "EMP"), (None, None)]
     assert (tables[0]["primary_keys"], tables[0]["ts_ms"]) == (["id"], 1589391130904)
     assert problems(spark, [ogg("I", new), ogg("U", old), ogg("D", None, new), ogg("T")], "ogg") == [
@@ -525,7 +525,7 @@ def test_dms_events_of_every_kind(spark):
         dms("insert", {"BI_x": 1}),
     ]
     assert kinds(spark, events, "dms") == [("+I", row), ("+I", row), ("-D", {"id": 1, "n": "old"}), ("+I", row), ("+U", row), ("-D", row), ("+I", {"BI_x": 1})]
-    assert told(spark, [dms("create-table", {"a": 1}, "control")], "dms") == [
+    assert read_events(spark, [dms("create-table", {"a": 1}, "control")], "dms") == [
         {"position": 0, "step": 0, "source_database": "shop", "source_table": "orders", "ddl": "create-table", "ts_ms": 1730032743210}
     ]
     assert problems(spark, [dms("insert"), dms("commit", row), dms(None, row), {"data": row}], "dms") == [

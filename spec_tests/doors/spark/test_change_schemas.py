@@ -22,27 +22,27 @@ pytestmark = pytest.mark.spark
 # ---- types of values -------------------------------------------------------------------------------------------------
 
 
-def shown(spark, *rows, **options):
+def inferred_types(spark, *rows, **options):
     return dict(infer_types(changes(spark, rows, "plain"), options=options or None)[None, None].columns)
 
 
 def test_types_that_values_show(spark):
     row = {"z": 1, "ok": True, "x": 1.5, "e": 1e300, "s": "1", "o": {"b": 1}, "l": [1], "none": None}
-    assert shown(spark, row) == {"z": "BIGINT", "ok": "BOOLEAN", "x": "DECIMAL(22, 2)", "e": "DOUBLE", "s": "STRING", "o": "STRING", "l": "STRING"}
-    assert list(shown(spark, row)) == ["z", "ok", "x", "e", "s", "o", "l"], "in the order of the message"
-    assert shown(spark, '{"a": 12345678901234567890}') == {"a": "DECIMAL(20, 0)"}
-    assert shown(spark, '{"a": 12345678901234567890123456789012345678}') == {"a": "DECIMAL(38, 0)"}
-    assert shown(spark, '{"a": 123456789012345678901234567890.12345678}') == {"a": "DECIMAL(38, 8)"}
+    assert inferred_types(spark, row) == {"z": "BIGINT", "ok": "BOOLEAN", "x": "DECIMAL(22, 2)", "e": "DOUBLE", "s": "STRING", "o": "STRING", "l": "STRING"}
+    assert list(inferred_types(spark, row)) == ["z", "ok", "x", "e", "s", "o", "l"], "in the order of the message"
+    assert inferred_types(spark, '{"a": 12345678901234567890}') == {"a": "DECIMAL(20, 0)"}
+    assert inferred_types(spark, '{"a": 12345678901234567890123456789012345678}') == {"a": "DECIMAL(38, 0)"}
+    assert inferred_types(spark, '{"a": 123456789012345678901234567890.12345678}') == {"a": "DECIMAL(38, 8)"}
 
 
 def test_types_of_values_of_several_kinds(spark):
-    assert shown(spark, {"a": 1}, {"a": 1.25}, {"b": 1}) == {"a": "DECIMAL(22, 2)", "b": "BIGINT"}
-    assert shown(spark, {"a": 1}, {"a": "x"}) == {"a": "STRING"}
-    assert shown(spark, {"a": 1, "b": 1}, {"a": "x"}) == {"a": "STRING", "b": "BIGINT"}
-    assert shown(spark, {"a": True}, {"a": 1}) == {"a": "STRING"}
-    assert shown(spark, {"a": None}, {"a": 1}) == {"a": "BIGINT"}
-    assert shown(spark, {"a": {"b": 1}}, {"a": [1]}) == {"a": "STRING"}
-    assert shown(spark, {"a": 1, "b": None}, **{"type-mapping": "to-string"}) == {"a": "STRING", "b": "STRING"}
+    assert inferred_types(spark, {"a": 1}, {"a": 1.25}, {"b": 1}) == {"a": "DECIMAL(22, 2)", "b": "BIGINT"}
+    assert inferred_types(spark, {"a": 1}, {"a": "x"}) == {"a": "STRING"}
+    assert inferred_types(spark, {"a": 1, "b": 1}, {"a": "x"}) == {"a": "STRING", "b": "BIGINT"}
+    assert inferred_types(spark, {"a": True}, {"a": 1}) == {"a": "STRING"}
+    assert inferred_types(spark, {"a": None}, {"a": 1}) == {"a": "BIGINT"}
+    assert inferred_types(spark, {"a": {"b": 1}}, {"a": [1]}) == {"a": "STRING"}
+    assert inferred_types(spark, {"a": 1, "b": None}, **{"type-mapping": "to-string"}) == {"a": "STRING", "b": "STRING"}
 
 
 NAMES = ["a b", "é", "q`q", "d.d", 'q"x', "it's", "a,b", "a: b>", "A", "a", "$", "?", "", "back\\slash", "<", "`", "x(1)", "_", "value", "kind"]
@@ -50,8 +50,8 @@ NAMES = ["a b", "é", "q`q", "d.d", 'q"x', "it's", "a,b", "a: b>", "A", "a", "$"
 
 def test_names_of_columns_of_every_kind(spark):
     row = {name: at for at, name in enumerate(NAMES)}
-    assert shown(spark, row) == dict.fromkeys(NAMES, "BIGINT")
-    assert list(shown(spark, row)) == NAMES
+    assert inferred_types(spark, row) == dict.fromkeys(NAMES, "BIGINT")
+    assert list(inferred_types(spark, row)) == NAMES
     lower = [name for name in NAMES if name != "A"]
     assert typed(spark, [row], "plain", dict.fromkeys(lower, "BIGINT")) == [tuple(NAMES.index(name) for name in lower)]
     with pytest.raises(SchemaMismatch, match="columns A and a: Spark takes these names for one"):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
@@ -21,6 +17,7 @@ from lakekit.errors import Conflict, InvalidOption, SchemaMismatch, Unsupported
 from lakekit.spark.pipeline import change_source, ingestion
 from lakekit.spark.pipeline.configuration import parse_configuration, read_configuration
 from lakekit.spark.pipeline.pipeline_state import open_state, status
+from spec_tests.doors.spark.kill import kill_run
 from spec_tests.doors.test_readme import FENCES
 
 if TYPE_CHECKING:
@@ -333,18 +330,7 @@ def folded(events: list[dict[str, Any]], table: str) -> list[tuple[Any, ...]]:
 
 
 def killed(root: Path, landmark: Path) -> None:
-    """A run of its own, all of whose processes are killed as soon as a file is there."""
-    words = [sys.executable, "-m", "lakekit.cli.main", "pipeline", "run", str(root / "p.toml"), "--once"]
-    quick = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
-    env = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[2] --driver-memory 1g {quick} pyspark-shell"}
-    with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
-        try:
-            while not landmark.exists():
-                assert process.poll() is None, process.communicate()[1]
-                time.sleep(0.002)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    kill_run(["lakekit.cli.main", "pipeline", "run", str(root / "p.toml"), "--once"], landmark)
 
 
 CONFIG = """

@@ -27,6 +27,7 @@ from lakekit.spark.maintenance import TASK_BYTES, balance_tasks
 from lakekit.spark.session import check_entry
 from lakekit.write import row_conversion
 from lakekit.write.table_writers import BucketWriters
+from spec_tests.doors.spark.equal import frame_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,26 +53,18 @@ def known(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def told(frame) -> list[tuple]:
-    return sorted((tuple(row) for row in frame.collect()), key=repr)
-
-
-def held(table: lk.Table) -> list[tuple]:
-    return sorted(table.scan().collect().rows(), key=repr)
-
-
 # ---- partition values ------------------------------------------------------------------------------------------------
 
 
 def test_a_partition_called_as_sparks_null_is_read_as_its_text(spark, tmp_path):
     table = lk.create(tmp_path / "t", {"k": "INT", "dt": "STRING"}, partition_keys=["dt"])
     table.append([{"k": 1, "dt": HIVE_NULL}, {"k": 2, "dt": "x"}, {"k": 3, "dt": None}])
-    assert told(ls.read(spark, table)) == held(table)
-    assert told(ls.read(spark, table).where(f"dt = '{HIVE_NULL}'")) == [(1, HIVE_NULL)]
-    assert told(ls.read(spark, table, where=pl.col("dt") == HIVE_NULL)) == [(1, HIVE_NULL)]
-    assert told(ls.read(spark, table, where="dt is null")) == [(3, None)]
+    assert frame_rows(ls.read(spark, table)) == table_rows(table)
+    assert frame_rows(ls.read(spark, table).where(f"dt = '{HIVE_NULL}'")) == [(1, HIVE_NULL)]
+    assert frame_rows(ls.read(spark, table, where=pl.col("dt") == HIVE_NULL)) == [(1, HIVE_NULL)]
+    assert frame_rows(ls.read(spark, table, where="dt is null")) == [(3, None)]
     ls.write(ls.read(spark, table), table, mode="overwrite")
-    assert held(table) == sorted([(1, HIVE_NULL), (2, "x"), (3, None)], key=repr)
+    assert table_rows(table) == sorted([(1, HIVE_NULL), (2, "x"), (3, None)], key=repr)
 
 
 TEXTS = st.sampled_from(
@@ -105,7 +98,7 @@ TEXTS = st.sampled_from(
 def test_every_text_of_a_partition_is_read_as_it_is(spark, tmp_path_factory, texts, default):
     table = lk.create(tmp_path_factory.mktemp("p") / "t", {"k": "INT", "dt": "STRING"}, partition_keys=["dt"], options={"partition.default-name": default})
     table.append(pl.DataFrame({"k": range(len(texts)), "dt": sorted(texts)}, schema={"k": pl.Int32, "dt": pl.String}))
-    assert told(ls.read(spark, table)) == held(table)
+    assert frame_rows(ls.read(spark, table)) == table_rows(table)
 
 
 @settings(max_examples=40, deadline=None)
@@ -139,12 +132,12 @@ def test_two_versions_of_a_table_in_one_query_have_names_of_their_own(known, lak
     catalog, table = lake
     table.create_tag("first", at=1)
     assert attach(known, catalog, versions=["out_shop.t@1", "out_shop.t@first"]) == ["out_shop.t", "out_shop.t_at_1", "out_shop.t_at_first"]
-    assert told(known.sql("SELECT 'old', * FROM out_shop.t_at_1 UNION ALL SELECT 'new', * FROM out_shop.t")) == [
+    assert frame_rows(known.sql("SELECT 'old', * FROM out_shop.t_at_1 UNION ALL SELECT 'new', * FROM out_shop.t")) == [
         ("new", 1, "z"),
         ("new", 2, "b"),
         ("old", 1, "a"),
     ]
-    assert told(known.sql("SELECT a.k, a.v, b.v FROM out_shop.t a LEFT JOIN out_shop.t_at_first b ON a.k = b.k")) == [(1, "z", "a"), (2, "b", None)]
+    assert frame_rows(known.sql("SELECT a.k, a.v, b.v FROM out_shop.t a LEFT JOIN out_shop.t_at_first b ON a.k = b.k")) == [(1, "z", "a"), (2, "b", None)]
     table.upsert([{"k": 3, "v": "c"}])
     assert attach(known, catalog) == ["out_shop.t"]
     assert (known.table("out_shop.t").count(), known.table("out_shop.t_at_1").count()) == (3, 1)
@@ -199,16 +192,16 @@ def test_an_entry_that_spark_altered_is_refused_until_it_is_attached_again(known
         with pytest.raises(PySparkException, match=r"Spark's entry of out_shop.t was altered") as wrong:
             known.sql(statement).collect()
         assert str(wrong.value).index("Spark's entry") <= 300
-    assert held(table) == [(1, "z"), (2, "b")]
+    assert table_rows(table) == [(1, "z"), (2, "b")]
     attach(known, catalog)
-    assert told(known.sql("SELECT * FROM out_shop.t")) == [(1, "z"), (2, "b")]
+    assert frame_rows(known.sql("SELECT * FROM out_shop.t")) == [(1, "z"), (2, "b")]
 
 
 def test_a_write_by_a_name_that_lacks_a_new_column_is_refused(known, lake):
     catalog, table = lake
     attach(known, catalog)
     table.alter(lk.add_column("w", "INT"))
-    assert told(known.sql("SELECT * FROM out_shop.t")) == [(1, "z"), (2, "b")]
+    assert frame_rows(known.sql("SELECT * FROM out_shop.t")) == [(1, "z"), (2, "b")]
     with pytest.raises(PySparkException, match="has got the column w since it was attached"):
         known.sql("INSERT INTO out_shop.t VALUES (7, 'q')")
     table.alter(lk.drop_column("v"))
@@ -257,7 +250,7 @@ def test_a_job_that_fails_leaves_no_file(known, tmp_path, kind, door):
     with pytest.raises(PySparkException, match="x"):
         ls.write(rows, table) if door == "write" else rows.write.format("lakekit").mode("append").save(table.location)
     assert data_files(table) == before
-    assert held(table) == [(-1, "before")]
+    assert table_rows(table) == [(-1, "before")]
     assert table.check(deep=True).ok
 
 
@@ -305,10 +298,10 @@ def run_here(monkeypatch) -> list[int]:
 @pytest.mark.parametrize("how", MANY)
 def test_tasks_share_partitions_and_lose_none(run_here, tmp_path, how):
     table = many_partitions(tmp_path, 20, how)
-    before = held(table)
+    before = table_rows(table)
     ls.compact(None, table, **MANY[how][1])
     assert run_here == [3]
-    assert held(table) == before
+    assert table_rows(table) == before
     assert len(table.files()) == 20
     assert table.check(deep=True).ok
 
@@ -316,7 +309,7 @@ def test_tasks_share_partitions_and_lose_none(run_here, tmp_path, how):
 @pytest.mark.parametrize("how", MANY)
 def test_a_compaction_whose_job_dies_leaves_no_file(run_here, tmp_path, monkeypatch, how):
     table = many_partitions(tmp_path, 20, how)
-    before, files = held(table), data_files(table)
+    before, files = table_rows(table), data_files(table)
     real = maintenance.run_in_tasks
     monkeypatch.setattr(write_task, "_KILL_WAIT_S", 0)
 
@@ -329,7 +322,7 @@ def test_a_compaction_whose_job_dies_leaves_no_file(run_here, tmp_path, monkeypa
     with pytest.raises(PySparkException, match="too often"):
         ls.compact(None, table, **MANY[how][1])
     assert data_files(table) == files
-    assert held(table) == before
+    assert table_rows(table) == before
 
 
 def test_files_of_another_job_and_of_a_snapshot_stay(tmp_path, monkeypatch):
@@ -351,7 +344,7 @@ def test_files_of_another_job_and_of_a_snapshot_stay(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError), write_task.marked_job(ctx) as marked:
         work(marked)
     assert len(data_files(table)) == 2
-    assert held(table) == [(1,)]
+    assert table_rows(table) == [(1,)]
 
 
 @pytest.mark.parametrize("how", MANY)
@@ -359,10 +352,10 @@ def test_many_partitions_are_few_tasks(spark, tmp_path, monkeypatch, how):
     counts, real = [], maintenance.run_in_tasks
     monkeypatch.setattr(maintenance, "run_in_tasks", lambda spark, pieces, work: counts.append(len(pieces)) or real(spark, pieces, work))
     table = many_partitions(tmp_path, 200, how)
-    before = held(table)
+    before = table_rows(table)
     ls.compact(spark, table, **MANY[how][1])
     assert counts == [2]
-    assert held(table) == before
+    assert table_rows(table) == before
     assert len(table.files()) == 200
     assert table.check(deep=True).ok
 
@@ -389,8 +382,8 @@ def test_options_as_users_of_other_formats_write_them(known, tmp_path):
         table.append([{"k": k}])
     assert batches(known, table, tmp_path, "a", startingVersion="2", maxFilesPerTrigger="1") == [1, 1, 1]
     assert batches(known, table, tmp_path, "b", startingTimestamp="2020-01-01") == [4]
-    assert told(known.read.format("lakekit").option("versionAsOf", "2").load(table.location)) == [(0,), (1,)]
-    assert told(known.read.format("lakekit").option("timestampAsOf", "2999-01-01 00:00:00").load(table.location)) == [(0,), (1,), (2,), (3,)]
+    assert frame_rows(known.read.format("lakekit").option("versionAsOf", "2").load(table.location)) == [(0,), (1,)]
+    assert frame_rows(known.read.format("lakekit").option("timestampAsOf", "2999-01-01 00:00:00").load(table.location)) == [(0,), (1,), (2,), (3,)]
 
 
 @pytest.mark.parametrize(("option", "sentence"), WRONG_OPTIONS)

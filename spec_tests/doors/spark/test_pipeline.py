@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +13,7 @@ import lakekit as lk
 from lakekit.errors import ExtraMissing, InvalidOption, SnapshotNotFound
 from lakekit.spark.pipeline import EventSelection, PipelineLocation, __main__ as program, events, land, run, stages, totals
 from spec_tests.conftest import DEEP
+from spec_tests.doors.spark.kill import kill_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,18 +192,7 @@ def test_stopped_after_every_commit_and_tag_and_run_again(undisturbed, spark, tm
 
 
 def killed(root: Path, landmark: Path) -> None:
-    """A run of its own, all of whose processes are killed as soon as a file is there."""
-    words = [sys.executable, "-m", "lakekit.spark.pipeline", "--root", str(root), *WORDS]
-    quick = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
-    env = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[2] --driver-memory 1g {quick} pyspark-shell"}
-    with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
-        try:
-            while not landmark.exists():
-                assert process.poll() is None, process.communicate()[1]
-                time.sleep(0.002)  # as seldom as may be without missing what follows
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    kill_run(["lakekit.spark.pipeline", "--root", str(root), *WORDS], landmark)
 
 
 def test_killed_twice_and_run_again(undisturbed, spark, tmp_path):

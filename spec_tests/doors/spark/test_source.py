@@ -16,6 +16,7 @@ import lakekit as lk
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.spark import attach, batch_write, data_source, register, write_task
 from lakekit.spark.types import spark_schema
+from spec_tests.doors.spark.equal import frame_rows, table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,14 +44,6 @@ def made(path: Path | str, rows: list[tuple] | None = None, **options: str) -> l
     return table
 
 
-def told(frame) -> list[tuple]:
-    return sorted((tuple(row) for row in frame.collect()), key=repr)
-
-
-def held(table: lk.Table, at: int | None = None) -> list[tuple]:
-    return sorted(table.scan(at).collect().rows(), key=repr)
-
-
 def load(spark: SparkSession, table: lk.Table, **options: str):
     return spark.read.format("lakekit").options(**options).load(table.location)
 
@@ -58,10 +51,10 @@ def load(spark: SparkSession, table: lk.Table, **options: str):
 def test_a_table_is_read_as_the_scan_reads_it(known, tmp_path):
     table = made(tmp_path / "t [1]{a}", ROWS)
     found = load(known, table)
-    assert told(found) == held(table)
+    assert frame_rows(found) == table_rows(table)
     assert found.count() == 4
-    assert told(known.read.format("lakekit").schema("v string, k long").load(table.location)) == sorted([(v, k) for _, k, v in ROWS], key=repr)
-    assert told(load(known, table, filter="k > 2 and p is not null")) == [("b/c", 3, "z")]
+    assert frame_rows(known.read.format("lakekit").schema("v string, k long").load(table.location)) == sorted([(v, k) for _, k, v in ROWS], key=repr)
+    assert frame_rows(load(known, table, filter="k > 2 and p is not null")) == [("b/c", 3, "z")]
 
 
 def test_two_scans_of_one_frame_are_two(known, tmp_path):
@@ -84,22 +77,22 @@ def test_two_versions_and_a_branch_in_one_program(known, tmp_path):
 
 
 def test_of_an_empty_table_there_is_nothing(known, tmp_path):
-    assert told(load(known, made(tmp_path / "t"))) == []
+    assert frame_rows(load(known, made(tmp_path / "t"))) == []
 
 
 def test_rows_are_appended_and_replaced(known, tmp_path):
     table = made(tmp_path / "t")
     frame = known.createDataFrame(ROWS, "p string, k long, v string")
     frame.write.format("lakekit").mode("append").save(table.location)
-    assert held(table) == sorted(ROWS, key=repr)
+    assert table_rows(table) == sorted(ROWS, key=repr)
     frame.where("k = 1").write.format("lakekit").mode("overwrite").option("partitionOverwriteMode", "DYNAMIC").save(table.location)
-    assert held(table) == sorted([ROWS[0], *ROWS[2:]], key=repr), "the partition that it has rows of"
+    assert table_rows(table) == sorted([ROWS[0], *ROWS[2:]], key=repr), "the partition that it has rows of"
     frame.limit(0).write.format("lakekit").mode("overwrite").option("partition", "p=b%2Fc").save(table.location)
-    assert [row[1] for row in held(table)] == [1, 4]
+    assert [row[1] for row in table_rows(table)] == [1, 4]
     frame.where("k < 3").write.format("lakekit").mode("overwrite").option("dynamic-partition-overwrite", "true").save(table.location)
-    assert [row[1] for row in held(table)] == [1, 2, 4]
+    assert [row[1] for row in table_rows(table)] == [1, 2, 4]
     frame.where("k < 3").write.format("lakekit").mode("overwrite").save(table.location)
-    assert held(table) == sorted(ROWS[:2], key=repr), "all of it, as Spark means it"
+    assert table_rows(table) == sorted(ROWS[:2], key=repr), "all of it, as Spark means it"
     assert table.check(deep=True).ok
 
 
@@ -110,11 +103,11 @@ def test_keys_are_upserted_and_not_compacted(known, tmp_path):
         frame.write.format("lakekit").mode("append").save(table.location)
     changes = known.createDataFrame([("a", 1, "new", "+U"), ("a", 2, None, "-D")], "p string, k long, v string, op string")
     changes.write.format("lakekit").mode("append").option("row_kind", "op").save(table.location)
-    assert held(table) == sorted([("a", 1, "new"), *(("a", k, f"{k}") for k in range(40) if k not in (1, 2))], key=repr)
+    assert table_rows(table) == sorted([("a", 1, "new"), *(("a", k, f"{k}") for k in range(40) if k not in (1, 2))], key=repr)
     assert table.files()["level"].unique().to_list() == [0]
     assert table.check(deep=True).ok
     table.compact(full=True)
-    assert len(held(table)) == 39
+    assert len(table_rows(table)) == 39
 
 
 def test_what_does_not_fit_is_told_and_leaves_nothing(known, tmp_path):
@@ -193,7 +186,7 @@ def test_a_commit_that_fails_leaves_no_file_and_one_that_was_made_stays(known, t
     answers = [written.write(iter(batch))]
     written.commit(answers)
     written.abort(answers)  # Spark does that too where what comes after a commit fails
-    assert held(table) == sorted(ROWS, key=repr)
+    assert table_rows(table) == sorted(ROWS, key=repr)
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------------------------------------------
@@ -215,15 +208,15 @@ def shop(known, tmp_path_factory) -> Iterator[tuple[lk.Catalog, SparkSession]]:
 
 def test_tables_have_names_in_sql(shop):
     catalog, spark = shop
-    assert told(spark.sql("SELECT o.k, n.v FROM lake_shop.orders o JOIN lake_shop.plain n USING (k) WHERE o.k = 1")) == [(1, "a")]
+    assert frame_rows(spark.sql("SELECT o.k, n.v FROM lake_shop.orders o JOIN lake_shop.plain n USING (k) WHERE o.k = 1")) == [(1, "a")]
     spark.sql("INSERT INTO lake_shop.orders VALUES (2, 'b'), (3, 'c')")
     spark.sql("INSERT INTO lake_shop.orders BY NAME SELECT 'd' AS v, 4L AS k")
-    assert held(catalog["lake_shop.orders"]) == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    assert table_rows(catalog["lake_shop.orders"]) == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
     assert spark.table("lake_shop.orders").count() == 4
     assert attach(spark, catalog, versions=["lake_shop.orders@1"]) == ["lake_shop.Plain", "lake_shop.orders", "lake_shop.orders_at_1"]
-    assert told(spark.sql("SELECT count(*) FROM lake_shop.orders_at_1")) == [(2,)]
+    assert frame_rows(spark.sql("SELECT count(*) FROM lake_shop.orders_at_1")) == [(2,)]
     spark.sql("INSERT OVERWRITE lake_shop.plain VALUES (9, 'z')")
-    assert held(catalog["lake_shop.Plain"]) == [(9, "z")]
+    assert table_rows(catalog["lake_shop.Plain"]) == [(9, "z")]
 
 
 def test_what_changed_is_seen_after_attaching_again(shop):
@@ -240,11 +233,11 @@ def test_names_that_differ_in_case_alone_and_tables_that_are_gone(known, tmp_pat
         catalog.create_table(f"lake_case.{name}", {"k": "BIGINT"}).append([{"k": number}])
     with pytest.warns(UserWarning, match=r"lake_case\.t is not attached: Spark does not tell it from lake_case\.T"):
         assert attach(known, catalog) == ["lake_case.T", "lake_case.gone"]
-    assert told(known.table("lake_case.t")) == [(0,)]
+    assert frame_rows(known.table("lake_case.t")) == [(0,)]
     catalog.drop_table("lake_case.T")
     catalog.drop_table("lake_case.gone")
     assert attach(known, catalog) == ["lake_case.t"]
-    assert told(known.table("lake_case.t")) == [(2,)]
+    assert frame_rows(known.table("lake_case.t")) == [(2,)]
     assert [row.tableName for row in known.sql("SHOW TABLES IN lake_case").collect()] == ["t"]
     known.sql("DROP DATABASE lake_case CASCADE")
     assert catalog["lake_case.t"].scan().collect().rows() == [(2,)]
@@ -282,4 +275,4 @@ def test_somebody_elses_table_is_left_alone(shop):
     spark.sql("CREATE VIEW lake_shop.other AS SELECT 1 AS one")
     with pytest.raises(TableAlreadyExists, match="not lakekit's"):
         attach(spark, catalog)
-    assert told(spark.table("lake_shop.other")) == [(1,)]
+    assert frame_rows(spark.table("lake_shop.other")) == [(1,)]

@@ -179,7 +179,7 @@ def lake(spark, tmp_path_factory):
     return Lake(spark, tmp_path_factory.mktemp("expressions"))
 
 
-def _shown(rows: list[tuple]) -> list[str]:
+def _row_texts(rows: list[tuple]) -> list[str]:
     return sorted(repr(tuple(0.0 if value == 0 and isinstance(value, float) else value for value in row)) for row in rows)
 
 
@@ -194,8 +194,8 @@ def _set_all(lake: Lake, kind: str, chosen: list[tuple[str, str]], where: str | 
     done = lake.sql(f"UPDATE {name} AS t SET {pairs}" + ("" if where is None else f" WHERE {where}"))
     after = lake.sql(f"SELECT k, i, {', '.join(f'o{at}' for at in range(len(chosen)))} FROM {name}")
     for at, (to, text) in enumerate(chosen, 2):
-        assert _shown([(row[0], row[at]) for row in after]) == _shown([(row[0], row[at]) for row in before]), (to, text)
-    assert _shown(after) == _shown(before)
+        assert _row_texts([(row[0], row[at]) for row in after]) == _row_texts([(row[0], row[at]) for row in before]), (to, text)
+    assert _row_texts(after) == _row_texts(before)
     assert done[0][1] == hit
     assert lake.cat[name].check(deep=True).ok
 
@@ -334,7 +334,7 @@ def test_each_form_of_merge_does_what_its_parts_select(lake, on, clauses):
     name = lake.fresh(kind)
     wanted = _merged(lake, name, on, CLAUSES[clauses])
     lake.sql(f"MERGE INTO {name} AS t USING {SOURCE} AS s ON {on} {' '.join(CLAUSES[clauses])}")
-    assert _shown(lake.sql(f"SELECT k, s, i, n, r.b FROM {name}")) == _shown(wanted)
+    assert _row_texts(lake.sql(f"SELECT k, s, i, n, r.b FROM {name}")) == _row_texts(wanted)
     assert lake.cat[name].check(deep=True).ok
 
 
